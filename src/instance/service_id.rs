@@ -1,0 +1,175 @@
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// The logical name of a service, as a registry or a configuration spells it.
+///
+/// Two spellings that differ only in ASCII case or in a trailing dot are **equal** (and hash alike), so
+/// `ORDER-SERVICE`, `order-service` and `order-service.` share one balancer, one list and one rotation. The spelling
+/// itself is kept: a case-sensitive registry is asked with the text that was given here.
+///
+/// A name may hold anything but blanks, control characters and `/ ? # % \`; an underscore is fine.
+///
+/// ```
+/// use evenkeel::ServiceId;
+///
+/// let id = ServiceId::new("Order_Service.")?;
+/// assert_eq!(id.as_str(), "Order_Service");
+/// assert_eq!(id, ServiceId::new("order_service")?);
+/// assert!(ServiceId::new("bad id").is_err());
+/// # Ok::<(), evenkeel::InvalidServiceId>(())
+/// ```
+#[derive(Clone)]
+pub struct ServiceId(Arc<str>);
+
+impl ServiceId {
+    /// Checks `text` and keeps its spelling, without a trailing dot.
+    ///
+    /// # Errors
+    /// [`InvalidServiceId`], which quotes the input, for an empty name and for a character that no service name holds.
+    pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidServiceId> {
+        let given = text.as_ref();
+        let name = trimmed(given);
+        if name.is_empty() {
+            return Err(InvalidServiceId { given: given.to_owned(), reason: "it is empty" });
+        }
+        if name.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            return Err(InvalidServiceId { given: given.to_owned(), reason: "it holds a blank" });
+        }
+        if name.contains(['/', '?', '#', '%', '\\']) {
+            return Err(InvalidServiceId { given: given.to_owned(), reason: "it holds one of / ? # % \\" });
+        }
+        Ok(Self(name.into()))
+    }
+
+    /// The name as it was given, without a trailing dot.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether `text` names this service: ASCII case and a trailing dot do not count.
+    pub fn matches(&self, text: &str) -> bool {
+        self.0.eq_ignore_ascii_case(trimmed(text))
+    }
+}
+
+/// The part of a name that counts.
+pub(crate) fn trimmed(name: &str) -> &str {
+    name.strip_suffix('.').unwrap_or(name)
+}
+
+/// Feeds a name to a hasher so that equal names hash alike; for look-ups by a borrowed name.
+pub(crate) fn hash_name<H: Hasher>(name: &str, state: &mut H) {
+    for byte in trimmed(name).bytes() {
+        state.write_u8(byte.to_ascii_lowercase());
+    }
+    state.write_u8(0xff);
+}
+
+impl PartialEq for ServiceId {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.eq_ignore_ascii_case(&other.0)
+    }
+}
+
+impl Eq for ServiceId {}
+
+impl Hash for ServiceId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        hash_name(&self.0, state);
+    }
+}
+
+impl fmt::Display for ServiceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for ServiceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", &*self.0)
+    }
+}
+
+impl FromStr for ServiceId {
+    type Err = InvalidServiceId;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::new(text)
+    }
+}
+
+impl TryFrom<&str> for ServiceId {
+    type Error = InvalidServiceId;
+    fn try_from(text: &str) -> Result<Self, Self::Error> {
+        Self::new(text)
+    }
+}
+
+impl TryFrom<String> for ServiceId {
+    type Error = InvalidServiceId;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::new(text)
+    }
+}
+
+impl TryFrom<&ServiceId> for ServiceId {
+    type Error = InvalidServiceId;
+    fn try_from(id: &ServiceId) -> Result<Self, Self::Error> {
+        Ok(id.clone())
+    }
+}
+
+/// A text that cannot name a service; it quotes what was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidServiceId {
+    given: String,
+    reason: &'static str,
+}
+
+impl InvalidServiceId {
+    /// The text that was refused.
+    pub fn given(&self) -> &str {
+        &self.given
+    }
+}
+
+impl From<std::convert::Infallible> for InvalidServiceId {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}
+
+impl fmt::Display for InvalidServiceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is no service id: {}", self.given, self.reason)
+    }
+}
+
+impl std::error::Error for InvalidServiceId {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn case_047_two_spellings_are_one_service() {
+        let set: HashSet<ServiceId> = ["ORDER-SERVICE", "order-service", "Order-Service."]
+            .iter()
+            .map(|s| ServiceId::new(s).unwrap())
+            .collect();
+        assert_eq!(set.len(), 1);
+        assert_ne!(ServiceId::new("order_service").unwrap(), ServiceId::new("order-service").unwrap());
+        assert_eq!(ServiceId::new("Billing.Api-v2").unwrap().as_str(), "Billing.Api-v2");
+    }
+
+    #[test]
+    fn case_047_bad_names_are_quoted() {
+        for bad in ["", ".", "bad id", "bad%20id", "a/b", "a?b", "a#b", "\u{7}"] {
+            let error = ServiceId::new(bad).unwrap_err();
+            assert!(error.to_string().contains(&format!("{bad:?}")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Where a request to an instance goes: scheme and authority, and nothing else of a URL.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::ServiceInstance;
+
+/// The scheme and the authority with which an instance is called.
+///
+/// The scheme is the instance's own; else `https`/`http` (`wss`/`ws` for a websocket) as its `secure` flag says; else
+/// the request's, where `lb` and none mean `http`. Path, query and escapes of a URL are never touched.
+///
+/// ```
+/// use evenkeel::{ServiceInstance, Target};
+///
+/// let instance = ServiceInstance::builder("2001:db8::5").port(8443).secure(true).build()?;
+/// let target = Target::of(&instance, Some("http"), false)?;
+/// assert_eq!(target.url("/a%2Fb?x=%20"), "https://[2001:db8::5]:8443/a%2Fb?x=%20");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    scheme: Cow<'static, str>,
+    authority: String,
+}
+
+impl Target {
+    /// The target of a request whose own scheme is `requested` (case does not count, `None` = it has none).
+    ///
+    /// # Errors
+    /// [`TargetError`] when a request for `https` or `wss` would be sent in the clear, because the instance says
+    /// `secure: false`, and `allow_downgrade` is not set.
+    pub fn of(
+        instance: &ServiceInstance,
+        requested: Option<&str>,
+        allow_downgrade: bool,
+    ) -> Result<Self, TargetError> {
+        Ok(Self {
+            scheme: scheme_for(instance, requested, allow_downgrade)?,
+            authority: instance.authority(),
+        })
+    }
+
+    /// The scheme, in lower case.
+    pub fn scheme(&self) -> &str {
+        &self.scheme
+    }
+
+    /// `host` or `host:port`, an IPv6 address in brackets.
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    /// The port that is dialled when the instance names none.
+    pub fn default_port(&self) -> Option<u16> {
+        match &*self.scheme {
+            "http" | "ws" => Some(80),
+            "https" | "wss" => Some(443),
+            _ => None,
+        }
+    }
+
+    /// The URL of `path_and_query`, whose bytes stay as they are; a missing leading slash is added.
+    pub fn url(&self, path_and_query: &str) -> String {
+        let slash = if path_and_query.starts_with('/') { "" } else { "/" };
+        format!("{}://{}{slash}{path_and_query}", self.scheme, self.authority)
+    }
+
+    /// `original` with this scheme and authority: user info and a fragment are left out, the rest stays byte for byte.
+    ///
+    /// ```
+    /// use evenkeel::{ServiceInstance, Target};
+    ///
+    /// let target = Target::of(&ServiceInstance::new("10.0.0.1", 80)?, None, false)?;
+    /// assert_eq!(target.rewrite("lb://u:p@orders/q?ids=%3CHello=W%3E#top"), "http://10.0.0.1:80/q?ids=%3CHello=W%3E");
+    /// assert_eq!(target.rewrite("lb://orders?x"), "http://10.0.0.1:80/?x");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn rewrite(&self, original: &str) -> String {
+        let after = original.split_once("://").map_or(original, |(_, rest)| rest);
+        let after = after.split_once('#').map_or(after, |(rest, _)| rest);
+        let path = after.find(['/', '?']).map_or("", |at| &after[at..]);
+        self.url(path)
+    }
+}
+
+fn scheme_for(
+    instance: &ServiceInstance,
+    requested: Option<&str>,
+    allow_downgrade: bool,
+) -> Result<Cow<'static, str>, TargetError> {
+    if let Some(own) = instance.scheme() {
+        return Ok(known(own));
+    }
+    let requested = requested.map(str::trim).filter(|scheme| !scheme.is_empty());
+    let is = |name: &str| requested.is_some_and(|scheme| scheme.eq_ignore_ascii_case(name));
+    let websocket = is("ws") || is("wss");
+    Ok(match (instance.secure(), requested) {
+        (Some(true), _) => Cow::Borrowed(if websocket { "wss" } else { "https" }),
+        (Some(false), _) if (is("https") || is("wss")) && !allow_downgrade => {
+            return Err(TargetError {
+                instance: instance.clone(),
+                requested: known(requested.unwrap_or_default()),
+            });
+        }
+        (Some(false), _) => Cow::Borrowed(if websocket { "ws" } else { "http" }),
+        (None, Some(scheme)) if !is("lb") => known(scheme),
+        (None, _) => Cow::Borrowed("http"),
+    })
+}
+
+/// The scheme in lower case, without an allocation for the four that matter.
+fn known(scheme: &str) -> Cow<'static, str> {
+    for name in ["http", "https", "ws", "wss"] {
+        if scheme.eq_ignore_ascii_case(name) {
+            return Cow::Borrowed(name);
+        }
+    }
+    Cow::Owned(scheme.to_ascii_lowercase())
+}
+
+/// A request for `https` or `wss` met an instance that says `secure: false`; it is refused unless `allow-downgrade`
+/// is set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetError {
+    instance: ServiceInstance,
+    requested: Cow<'static, str>,
+}
+
+impl TargetError {
+    /// The instance that would have been called in the clear.
+    pub fn instance(&self) -> &ServiceInstance {
+        &self.instance
+    }
+}
+
+impl fmt::Display for TargetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the request asks for {}, but instance {} says secure: false; set allow-downgrade to call it in the clear",
+            self.requested, self.instance
+        )
+    }
+}
+
+impl std::error::Error for TargetError {}
