@@ -4,8 +4,16 @@
 //! with none: the registry knows the service and nobody is there, or does not know it), and **no answer** (`Err`:
 //! unreachable, refused, cut short, unreadable). No answer never changes the set of instances.
 
+mod blocking;
+mod composite;
+mod dns;
+mod entry;
 mod error;
+#[cfg(feature = "file")]
+pub(crate) mod file;
 mod health;
+mod jitter;
+mod simple;
 
 use std::fmt;
 use std::pin::Pin;
@@ -15,10 +23,18 @@ use futures_core::Stream;
 
 use crate::{ServiceId, ServiceInstance};
 
+pub use blocking::{Blocking, BlockingDiscoveryClient};
+pub use composite::CompositeDiscovery;
+pub use dns::{DnsDiscovery, InvalidTemplate, Resolve, SystemResolver};
+pub use entry::SimpleEntry;
 pub use error::{SupplyError, SupplyErrorKind};
+#[cfg(feature = "file")]
+pub use file::{FileDiscovery, FileFormat};
 pub use health::{HealthRecord, SourceHealth, SourceState};
+pub use simple::SimpleDiscovery;
 
-/// A stream of **complete** lists; an `Err` is a failure of the source and changes nothing.
+/// A stream of **complete** lists; an `Err` is a failure of the source and changes nothing. The stream may go on after it:
+/// those of this crate do, and a list that comes then says that the source is well again.
 pub type Lists = Pin<Box<dyn Stream<Item = Result<Vec<ServiceInstance>, SupplyError>> + Send>>;
 
 /// A registry that is asked for the instances of a service.

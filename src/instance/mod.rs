@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 pub use builder::{InvalidInstance, ServiceInstanceBuilder};
 pub use metadata::Metadata;
+pub(crate) use service_id::hash_name;
 pub use service_id::{InvalidServiceId, ServiceId};
-pub(crate) use service_id::{hash_name, trimmed};
 pub use status::{InvalidStatus, Status};
 pub use target::{Target, TargetError};
 pub use weight::{InvalidWeight, Weight};
@@ -43,7 +43,7 @@ pub use weight::{InvalidWeight, Weight};
 #[derive(Clone)]
 pub struct ServiceInstance(Arc<InstanceData>);
 
-struct InstanceData {
+pub(crate) struct InstanceData {
     id: Arc<str>,
     host: Arc<str>,
     port: Option<u16>,
@@ -181,12 +181,24 @@ impl ServiceInstance {
             || (self.0.hash == other.0.hash && self.0.identity() == other.0.identity())
     }
 
-    pub(crate) fn identity_hash(&self) -> u64 {
-        self.0.hash
+    pub(crate) fn data(&self) -> Arc<InstanceData> {
+        Arc::clone(&self.0)
     }
 
-    pub(crate) fn ptr_eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+    pub(crate) fn from_data(data: Arc<InstanceData>) -> Self {
+        Self(data)
+    }
+
+    pub(crate) fn is_data(&self, data: &Arc<InstanceData>) -> bool {
+        Arc::ptr_eq(&self.0, data)
+    }
+
+    pub(crate) fn data_is_same_identity(data: &Arc<InstanceData>, instance: &Self) -> bool {
+        instance.is_data(data) || (data.hash == instance.0.hash && data.identity() == instance.0.identity())
+    }
+
+    pub(crate) fn identity_hash(&self) -> u64 {
+        self.0.hash
     }
 
     /// This instance as one of `service`, unless it says itself where it belongs.

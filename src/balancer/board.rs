@@ -1,0 +1,409 @@
+//! Where the lists of a driver become snapshots.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::snapshot::{Branch, Confirmed, Node, Snapshot};
+use super::view::View;
+use crate::policy::{Cursor, Policy};
+use crate::random::Random;
+use crate::state::{InstanceState, Registry, ServiceState};
+use crate::supplier::driver::Publish;
+use crate::supplier::{Chain, Groups, Origin, RequestStage};
+use crate::{ServiceInstance, Weight};
+
+/// The published snapshot, and what outlives it.
+pub(crate) struct Board {
+    pub(super) snapshot: ArcSwapOption<Snapshot>,
+    pub(super) service: Arc<ServiceState>,
+    pub(super) random: Random,
+    changes: watch::Sender<u64>,
+    control: Mutex<Control>,
+}
+
+struct Control {
+    chain: Chain,
+    policy: Arc<dyn Policy>,
+    /// The newest list as the source gave it; stages run on it again when they change.
+    raw: Option<Vec<ServiceInstance>>,
+    registry: Registry,
+    /// By the names of the groups, as long as they are listed.
+    cursors: HashMap<String, Arc<Cursor>>,
+    version: u64,
+    /// Kept until the next change, so that the request that drops the last guard does not free a list.
+    before: Option<Arc<Snapshot>>,
+}
+
+/// An instance on its way into a snapshot.
+#[derive(Clone)]
+struct Member {
+    state: Arc<InstanceState>,
+    instance: ServiceInstance,
+    weight: Weight,
+}
+
+impl Board {
+    pub(crate) fn new(
+        service: Arc<ServiceState>,
+        chain: Chain,
+        policy: Arc<dyn Policy>,
+        seed: Option<u64>,
+    ) -> Self {
+        Self {
+            snapshot: ArcSwapOption::empty(),
+            service,
+            random: Random::new(seed),
+            changes: watch::Sender::new(0),
+            control: Mutex::new(Control {
+                chain,
+                policy,
+                raw: None,
+                registry: Registry::default(),
+                cursors: HashMap::new(),
+                version: 0,
+                before: None,
+            }),
+        }
+    }
+
+    pub(crate) fn policy(&self) -> Arc<dyn Policy> {
+        Arc::clone(&self.control.lock().policy)
+    }
+
+    /// Other stages and another policy over the same instances and states.
+    pub(crate) fn reconfigure(&self, chain: Chain, policy: Arc<dyn Policy>) {
+        let mut control = self.control.lock();
+        (control.chain, control.policy) = (chain, policy);
+        if let Some(raw) = control.raw.clone() {
+            let current = self.snapshot.load_full();
+            let (origin, at) =
+                current.map_or((Origin::Stale, Instant::now()), |c| (c.origin(), c.confirmed_at()));
+            self.rebuild(&mut control, raw, origin, at, true);
+        }
+    }
+
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// How many instance states are kept, those of instances that left lately included.
+    pub(crate) fn tracked(&self) -> usize {
+        self.control.lock().registry.len()
+    }
+
+    /// Makes a snapshot of `raw`; whether it differs from the one before.
+    fn rebuild(
+        &self,
+        control: &mut Control,
+        raw: Vec<ServiceInstance>,
+        origin: Origin,
+        now: Instant,
+        force: bool,
+    ) -> bool {
+        let current = self.snapshot.load_full();
+        let known = u32::try_from(raw.len()).unwrap_or(u32::MAX);
+        let (usable, reason) = control.chain.usable(raw.clone(), self.service.id());
+        control.raw = Some(raw);
+        let needs = control.policy.needs();
+        let mut changed = force;
+        let mut members: Vec<Member> = Vec::with_capacity(usable.len());
+        for instance in usable {
+            let (weight, wrong) = control.chain.weights.weigh(&instance);
+            let (state, differs) = control.registry.state_of(&instance, &self.service);
+            changed |= differs;
+            state.observe(needs.outcomes(), needs.clock());
+            if let Some(wrong) = wrong.filter(|_| state.warn_once()) {
+                tracing::warn!(service = %self.service.id(), %instance, "{wrong}; it counts as 1");
+            }
+            members.push(Member { state, instance, weight });
+        }
+        // The order of first sight: a reordered list is no change.
+        if !members.is_sorted_by_key(|member| member.state.uid()) {
+            members.sort_unstable_by_key(|member| member.state.uid());
+        }
+        let uids: Vec<u64> = members.iter().map(|member| member.state.uid()).collect();
+        control.registry.sweep(&uids, now);
+        if let Some(current) = current.as_ref().filter(|_| !changed) {
+            let same = current.known == known
+                && current.reason == reason
+                && match &current.base {
+                    Some(base) => base.states.iter().map(|state| state.uid()).eq(uids.iter().copied()),
+                    None => uids.is_empty(),
+                };
+            if same {
+                current.confirmed.confirm(now, origin);
+                return false;
+            }
+        }
+        control.version += 1;
+        let mut build = Build {
+            board: self,
+            chain: &control.chain,
+            policy: &*control.policy,
+            old: &control.cursors,
+            new: HashMap::new(),
+            before: current.as_deref(),
+        };
+        let (root, base) = build.tree(&members);
+        control.cursors = build.new;
+        let snapshot = Arc::new(Snapshot {
+            version: control.version,
+            known,
+            reason,
+            root,
+            base,
+            stages: Arc::clone(&control.chain.requests),
+            told: control.chain.requests.iter().any(|stage| stage.wants_picks()),
+            confirmed: Confirmed::new(now, origin),
+        });
+        tracing::debug!(
+            service = %self.service.id(), version = snapshot.version, known, usable = uids.len(), ?origin, "new list"
+        );
+        control.before = self.snapshot.swap(Some(snapshot));
+        self.changes.send_replace(control.version);
+        true
+    }
+}
+
+impl Publish for Board {
+    fn publish(&self, list: Vec<ServiceInstance>, origin: Origin, now: Instant) -> bool {
+        let mut control = self.control.lock();
+        if control.raw.as_ref().is_some_and(|raw| *raw == list) {
+            if let Some(current) = &*self.snapshot.load() {
+                current.confirmed.confirm(now, origin);
+                return false;
+            }
+        }
+        let service = self.service.id();
+        let list = list.iter().map(|instance| instance.within(service)).collect();
+        self.rebuild(&mut control, list, origin, now, false)
+    }
+
+    fn mark(&self, origin: Origin) {
+        if let Some(current) = &*self.snapshot.load() {
+            if current.origin() == Origin::Push {
+                // A watch confirms its list as long as it is open: age starts now.
+                current.confirmed.confirm(Instant::now(), origin);
+            } else {
+                current.confirmed.mark(origin);
+            }
+        }
+    }
+
+    fn clear(&self) {
+        let mut control = self.control.lock();
+        control.raw = None;
+        control.before = self.snapshot.swap(None);
+    }
+
+    fn has_instances(&self) -> Option<bool> {
+        self.snapshot.load().as_ref().map(|snapshot| snapshot.known > 0)
+    }
+
+    fn raw(&self) -> Vec<ServiceInstance> {
+        self.control.lock().raw.clone().unwrap_or_default()
+    }
+
+    fn run_on(&self, runtime: &Handle) {
+        self.service.run_on(runtime);
+    }
+}
+
+/// One build of the tree of views.
+struct Build<'a> {
+    board: &'a Board,
+    chain: &'a Chain,
+    policy: &'a dyn Policy,
+    old: &'a HashMap<String, Arc<Cursor>>,
+    new: HashMap<String, Arc<Cursor>>,
+    before: Option<&'a Snapshot>,
+}
+
+/// Marks the rotation of the same group without the stages inside groups.
+const WIDE: char = '\u{1}';
+
+impl Build<'_> {
+    fn tree(&mut self, members: &[Member]) -> (Option<Node>, Option<Arc<View>>) {
+        if members.is_empty() {
+            return (None, None);
+        }
+        let before = self.before;
+        let old_base = before.and_then(|before| before.base.as_ref());
+        let base = self.view(members, &String::from(WIDE), old_base, None);
+        let old_root = before.and_then(|before| before.root.as_ref());
+        let root =
+            self.node(members, &mut String::new(), None, &base, old_root, &Arc::clone(&self.chain.requests));
+        (Some(root), Some(base))
+    }
+
+    /// The node of a group (`name`; `None` = the whole list) and of everything that the stages left can name inside it.
+    fn node(
+        &mut self,
+        members: &[Member],
+        key: &mut String,
+        name: Option<&str>,
+        wider: &Arc<View>,
+        old: Option<&Node>,
+        stages: &[Arc<dyn RequestStage>],
+    ) -> Node {
+        let old_view = old.map(|old| &old.view);
+        let narrowed = self.narrowed(members, name);
+        let is_base = members.len() == wider.states.len();
+        let view = match narrowed {
+            // Nothing inside the group: the group is the view.
+            None if is_base && key.is_empty() => self.view(members, key, old_view, None),
+            None => self.view(members, key, old_view, Some(Arc::clone(wider))),
+            Some(list) => {
+                let whole = if is_base {
+                    Arc::clone(wider)
+                } else {
+                    let old_whole = old_view.and_then(|view| view.wider.as_ref());
+                    self.view(members, &format!("{key}{WIDE}"), old_whole, Some(Arc::clone(wider)))
+                };
+                self.view(&list, key, old_view, Some(whole))
+            }
+        };
+        let next = self.branch(members, key, &view, wider, old, stages);
+        Node { view, next }
+    }
+
+    fn branch(
+        &mut self,
+        members: &[Member],
+        key: &mut String,
+        own: &Arc<View>,
+        wider: &Arc<View>,
+        old: Option<&Node>,
+        stages: &[Arc<dyn RequestStage>],
+    ) -> Option<Box<Branch>> {
+        let (stage, rest) = stages.split_first()?;
+        let mut named: Vec<(Arc<str>, Vec<Member>)> = Vec::new();
+        let mut index: HashMap<Arc<str>, usize> = HashMap::new();
+        for member in members {
+            stage.groups(&member.instance, &mut |name| {
+                let at = match index.get(name) {
+                    Some(at) => *at,
+                    None => {
+                        let shared: Arc<str> = name.into();
+                        index.insert(Arc::clone(&shared), named.len());
+                        named.push((shared, Vec::new()));
+                        named.len() - 1
+                    }
+                };
+                let group = &mut named[at].1;
+                // A stage may name a group twice for one instance.
+                if group.last().is_none_or(|last| last.state.uid() != member.state.uid()) {
+                    group.push(member.clone());
+                }
+            });
+        }
+        named.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let old_branch = old.and_then(|old| old.next.as_deref());
+        let strict = stage.is_strict();
+        let length = key.len();
+        let mut nodes = Vec::with_capacity(named.len());
+        for (name, group) in &named {
+            key.push_str(stage.name());
+            key.push('=');
+            key.push_str(name);
+            key.push('\u{0}');
+            let old_node =
+                old_branch.and_then(|branch| branch.nodes.get(branch.groups.find(name)?.0 as usize));
+            // A strict group is never left: its own instances are the widest view.
+            let node = if strict {
+                let old_widest = old_node.map(|node| widest(&node.view));
+                let whole = self.view(group, &format!("{key}{WIDE}"), old_widest, None);
+                self.node(group, key, Some(name), &whole, old_node, rest)
+            } else {
+                self.node(group, key, Some(name), wider, old_node, rest)
+            };
+            nodes.push(node);
+            key.truncate(length);
+        }
+        let all = if rest.is_empty() {
+            None
+        } else {
+            let old_all = old_branch.and_then(|branch| branch.all.as_ref());
+            let next = self.branch(members, key, own, wider, old_all, rest);
+            Some(Node { view: Arc::clone(own), next })
+        };
+        let groups = Groups::new(named.into_iter().map(|(name, _)| name).collect());
+        Some(Box::new(Branch { groups, nodes: nodes.into(), all }))
+    }
+
+    /// What the stages inside groups leave of a group; `None` when they leave all of it as it is.
+    fn narrowed(&self, members: &[Member], name: Option<&str>) -> Option<Vec<Member>> {
+        if self.chain.inner.is_empty() {
+            return None;
+        }
+        let mut list: Vec<ServiceInstance> = members.iter().map(|member| member.instance.clone()).collect();
+        self.chain.within(&mut list, self.board.service.id(), name);
+        // Nearly always a part of the members in their order; a stage may also reorder or repeat.
+        let mut left = Vec::with_capacity(list.len());
+        let mut rest = members.iter();
+        for instance in &list {
+            let member = rest
+                .by_ref()
+                .find(|member| member.instance.same_identity(instance))
+                .or_else(|| members.iter().find(|member| member.instance.same_identity(instance)));
+            let Some(member) = member else { continue };
+            let (weight, _) = self.chain.weights.weigh(instance);
+            if !weight.is_zero() {
+                left.push(Member { weight, ..member.clone() });
+            }
+        }
+        left.sort_by_key(|member| member.state.uid());
+        left.dedup_by_key(|member| member.state.uid());
+        // A stage that leaves nothing of a group would make it unreachable; it is passed over there.
+        let same = left.len() == members.len() && left.iter().zip(members).all(|(a, b)| a.weight == b.weight);
+        (!left.is_empty() && !same).then_some(left)
+    }
+
+    fn view(
+        &mut self,
+        members: &[Member],
+        key: &String,
+        old: Option<&Arc<View>>,
+        wider: Option<Arc<View>>,
+    ) -> Arc<View> {
+        let states: Box<[_]> = members.iter().map(|member| Arc::clone(&member.state)).collect();
+        let weights: Option<Box<[Weight]>> = self
+            .chain
+            .weights
+            .is_on()
+            .then(|| members.iter().map(|member| member.weight).collect::<Box<[Weight]>>())
+            .filter(|weights| weights.iter().any(|weight| *weight != weights[0]));
+        let cursor = self.old.get(key).map_or_else(Arc::default, Arc::clone);
+        let old = old.filter(|_| self.old.contains_key(key));
+        self.new.insert(key.clone(), Arc::clone(&cursor));
+        Arc::new(View::new(
+            states,
+            weights,
+            self.policy,
+            cursor,
+            old.map(|old| &**old),
+            &self.board.random,
+            wider,
+        ))
+    }
+}
+
+fn widest(view: &Arc<View>) -> &Arc<View> {
+    let mut at = view;
+    while let Some(wider) = &at.wider {
+        at = wider;
+    }
+    at
+}
+
+/// How old the list of `snapshot` is, for an error.
+pub(super) fn age(snapshot: &Snapshot) -> Duration {
+    snapshot.age()
+}

@@ -1,0 +1,62 @@
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use super::LoadBalancer;
+use super::board::Board;
+use super::load_balancer::Handle;
+use crate::policy::{Policy, RoundRobin};
+use crate::state::{ServiceState, Sink};
+use crate::supplier::Supplier;
+use crate::supplier::driver::Driver;
+
+/// Builds a [`LoadBalancer`].
+///
+/// Defaults: [`RoundRobin`] from a random start, chance from the thread.
+#[must_use]
+pub struct LoadBalancerBuilder {
+    supplier: Supplier,
+    policy: Arc<dyn Policy>,
+    allow_downgrade: bool,
+}
+
+impl LoadBalancerBuilder {
+    pub(super) fn new(supplier: Supplier) -> Self {
+        Self { supplier, policy: Arc::new(RoundRobin::default()), allow_downgrade: false }
+    }
+
+    /// What decides among the instances (default: round robin).
+    pub fn policy(mut self, policy: impl Policy) -> Self {
+        self.policy = Arc::new(policy);
+        self
+    }
+
+    /// A policy that is shared already.
+    pub fn policy_arc(mut self, policy: Arc<dyn Policy>) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Whether an `https` request may go to an instance that says `secure: false` (default: it may not).
+    pub fn allow_downgrade(mut self, yes: bool) -> Self {
+        self.allow_downgrade = yes;
+        self
+    }
+
+    /// The balancer. Nothing happens before it is asked.
+    pub fn build(self) -> LoadBalancer {
+        let Supplier { base, chain, settings, runtime, seed, .. } = self.supplier;
+        let service = Arc::new(ServiceState::new(base.service_id().clone()));
+        service.configure(self.allow_downgrade, settings.back_off);
+        let board = Board::new(Arc::clone(&service), chain, self.policy, seed);
+        let driver = Arc::new(Driver::new(base, settings, runtime, seed, board));
+        let sink: Weak<dyn Sink> = Arc::downgrade(&driver) as Weak<dyn Sink>;
+        service.set_sink(sink);
+        LoadBalancer { core: Arc::new(Handle { driver }) }
+    }
+}
+
+impl fmt::Debug for LoadBalancerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoadBalancerBuilder").field("policy", &self.policy).finish_non_exhaustive()
+    }
+}

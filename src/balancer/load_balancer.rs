@@ -1,0 +1,247 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::board::{Board, age};
+use super::{
+    BoxFuture, ChooseError, ChooseErrorKind, Choosing, LoadBalancerBuilder, ReactiveLoadBalancer, Snapshot,
+};
+use crate::choice::{Failure, Outcome};
+use crate::discovery::SupplyError;
+use crate::state::{InstanceState, Sink};
+use crate::supplier::driver::{Driver, Unready};
+use crate::supplier::{FixedSupplier, Reason, Supplier};
+use crate::{Choice, InvalidServiceId, Request, ServiceId, ServiceInstance};
+
+/// The balancer of one service: a cheap handle, whose clones share everything.
+///
+/// It does nothing until it is asked. When the last clone is dropped, or [`close`](Self::close) is called, its look-ups,
+/// watches and timers stop; leases live on.
+///
+/// ```
+/// use evenkeel::{LoadBalancer, Request, ServiceInstance, policy::RoundRobin};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let orders = LoadBalancer::fixed("orders", [
+///     ServiceInstance::new("10.0.0.1", 8080)?,
+///     ServiceInstance::new("10.0.0.2", 8080)?,
+/// ])?;
+/// let first = orders.choose(&Request::EMPTY).await?.instance();
+/// let second = orders.choose(&Request::EMPTY).await?.instance();
+/// assert_ne!(first, second);
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct LoadBalancer {
+    pub(super) core: Arc<Handle>,
+}
+
+/// Counts the clones: when it goes, the balancer closes.
+pub(super) struct Handle {
+    pub(super) driver: Arc<Driver<Board>>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        drop(self.driver.shut());
+    }
+}
+
+impl LoadBalancer {
+    /// Starts a balancer over the lists of `supplier`.
+    pub fn builder(supplier: Supplier) -> LoadBalancerBuilder {
+        LoadBalancerBuilder::new(supplier)
+    }
+
+    /// A round robin over a list that never changes: for a test, or a service without a registry.
+    ///
+    /// # Errors
+    /// [`InvalidServiceId`].
+    pub fn fixed<S>(
+        service: S,
+        instances: impl IntoIterator<Item = ServiceInstance>,
+    ) -> Result<Self, InvalidServiceId>
+    where
+        S: TryInto<ServiceId>,
+        InvalidServiceId: From<S::Error>,
+    {
+        let service = service.try_into()?;
+        Ok(Self::builder(Supplier::plain(FixedSupplier::new(service, instances))).build())
+    }
+
+    /// An instance for `request`; the future is ready at once when a list is at hand.
+    ///
+    /// # Errors
+    /// See [`ChooseErrorKind`].
+    #[inline]
+    pub fn choose<'a>(&'a self, request: &'a Request<'a>) -> Choosing<'a, Self> {
+        Choosing::new(self, request)
+    }
+
+    /// An instance from the list at hand, without waiting.
+    ///
+    /// # Errors
+    /// [`ChooseErrorKind::NotReady`] when there is none; else see [`ChooseErrorKind`].
+    #[inline]
+    pub fn try_choose(&self, request: &Request<'_>) -> Result<Choice, ChooseError> {
+        let driver = &self.core.driver;
+        let word = driver.word.load();
+        if word.wants_attention() {
+            driver.attend(word).map_err(|unready| self.unready(unready))?;
+        }
+        self.pick(request)
+    }
+
+    /// Waits until there is a list that may be served, starting the look-up; a warm-up.
+    ///
+    /// # Errors
+    /// Why there is none; see [`ChooseErrorKind`].
+    pub async fn ready(&self) -> Result<(), ChooseError> {
+        self.core.driver.ready().await.map_err(|unready| self.unready(unready))
+    }
+
+    /// The instances as they are now; `None` before the first list.
+    pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.core.driver.publish.snapshot.load_full()
+    }
+
+    /// The versions of the snapshots, for a pool that follows the membership: wait for a change, then take the
+    /// [`snapshot`](Self::snapshot). It does not ask the source by itself.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.core.driver.publish.changes()
+    }
+
+    /// Asks the source again now, behind the callers.
+    pub fn refresh(&self) {
+        self.core.driver.look_up();
+    }
+
+    /// The service.
+    pub fn service_id(&self) -> &ServiceId {
+        self.core.driver.base().service_id()
+    }
+
+    /// Why the last look-up gave no answer, if it did not.
+    pub fn last_error(&self) -> Option<SupplyError> {
+        self.core.driver.last_error()
+    }
+
+    /// How many instances are kept in mind, those that left lately included.
+    pub fn tracked(&self) -> usize {
+        self.core.driver.publish.tracked()
+    }
+
+    /// Ends every look-up, watch and timer, also for all clones; calls in flight go on. Takes at most a second, and may
+    /// be called again.
+    pub async fn close(&self) {
+        self.core.driver.close().await;
+    }
+
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.core.driver.word.load().is_closed()
+    }
+
+    /// Whether nobody else holds this balancer and no call is in flight.
+    pub(crate) fn is_idle(&self) -> bool {
+        Arc::strong_count(&self.core) == 1
+            && self.snapshot().is_none_or(|list| list.all_instances().all(|state| state.in_flight() == 0))
+    }
+
+    #[inline]
+    fn pick(&self, request: &Request<'_>) -> Result<Choice, ChooseError> {
+        let board = &self.core.driver.publish;
+        let guard = board.snapshot.load();
+        let Some(snapshot) = &*guard else { return Err(self.error(ChooseErrorKind::NotReady)) };
+        let picked = match snapshot.view(request) {
+            Some(Some(view)) => view.pick(request, &board.random),
+            Some(None) => return Err(self.nothing(snapshot, Reason::NoGroup)),
+            None => None,
+        };
+        let Some(choice) = picked else { return Err(self.nothing(snapshot, snapshot.reason)) };
+        if snapshot.told {
+            for stage in snapshot.stages.iter().filter(|stage| stage.wants_picks()) {
+                stage.on_pick(request, &choice.instance());
+            }
+        }
+        Ok(choice)
+    }
+
+    #[cold]
+    fn nothing(&self, snapshot: &Snapshot, reason: Reason) -> ChooseError {
+        if snapshot.known == 0 && !self.core.driver.settings().wait_for_instances.is_zero() {
+            return self.error(ChooseErrorKind::NotReady);
+        }
+        self.no_instances(snapshot, reason)
+    }
+
+    fn no_instances(&self, snapshot: &Snapshot, reason: Reason) -> ChooseError {
+        self.error(ChooseErrorKind::NoInstances { reason, known: snapshot.known, age: age(snapshot) })
+    }
+
+    #[cold]
+    fn error(&self, kind: ChooseErrorKind) -> ChooseError {
+        ChooseError::new(self.service_id(), kind)
+    }
+
+    #[cold]
+    fn unready(&self, unready: Unready) -> ChooseError {
+        self.error(match unready {
+            Unready::Wait => ChooseErrorKind::NotReady,
+            Unready::Failed(error) => ChooseErrorKind::Supply(error),
+            Unready::Closed => ChooseErrorKind::Closed,
+            Unready::NoRuntime => ChooseErrorKind::NoRuntime,
+            Unready::Timeout(waited) => ChooseErrorKind::Timeout { waited },
+        })
+    }
+}
+
+impl ReactiveLoadBalancer for LoadBalancer {
+    #[inline]
+    fn try_choose(&self, request: &Request<'_>) -> Result<Choice, ChooseError> {
+        Self::try_choose(self, request)
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<(), ChooseError>> {
+        Box::pin(Self::ready(self))
+    }
+
+    fn choose_at_hand(&self, request: &Request<'_>) -> Result<Choice, ChooseError> {
+        if self.is_closed() {
+            return Err(self.error(ChooseErrorKind::Closed));
+        }
+        // The wait for instances is over: an empty list is an answer now.
+        self.pick(request).map_err(|error| match self.snapshot() {
+            Some(snapshot) if error.is_not_ready() => self.no_instances(&snapshot, snapshot.reason),
+            _ => error,
+        })
+    }
+
+    #[inline]
+    fn wants_a_yield(&self) -> bool {
+        self.core.driver.word.load().wants_a_yield()
+    }
+}
+
+impl Sink for Driver<Board> {
+    fn completed(self: Arc<Self>, state: &Arc<InstanceState>, outcome: Outcome, took: Option<Duration>) {
+        if outcome == Outcome::Failure(Failure::Connect) {
+            // Perhaps the registry knows more.
+            self.look_up();
+        }
+        if state.is_observed() {
+            self.publish.policy().on_outcome(state, outcome, took);
+        }
+    }
+}
+
+impl fmt::Debug for LoadBalancer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoadBalancer")
+            .field("service", self.service_id())
+            .field("snapshot", &self.snapshot())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,186 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::view::View;
+use crate::state::InstanceState;
+use crate::supplier::{Groups, Origin, Reason, RequestStage, Selection};
+use crate::{Request, Weight};
+
+/// The instances of a service at one moment: immutable, replaced in one swap when the list changes.
+///
+/// ```
+/// use evenkeel::{LoadBalancer, Request, ServiceInstance};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let orders = LoadBalancer::fixed("orders", [ServiceInstance::new("10.0.0.1", 8080)?])?;
+/// orders.ready().await?;
+/// let snapshot = orders.snapshot().ok_or("no list")?;
+/// assert_eq!((snapshot.version(), snapshot.len()), (1, 1));
+/// # Ok(()) }
+/// ```
+pub struct Snapshot {
+    pub(super) version: u64,
+    pub(super) known: u32,
+    pub(super) reason: Reason,
+    pub(super) root: Option<Node>,
+    /// Everything usable, without the stages inside groups.
+    pub(super) base: Option<Arc<View>>,
+    pub(super) stages: Arc<[Arc<dyn RequestStage>]>,
+    pub(super) told: bool,
+    pub(super) confirmed: Confirmed,
+}
+
+/// When the list was last confirmed, and how; these change without a new list.
+pub(super) struct Confirmed {
+    base: Instant,
+    nanos: AtomicU64,
+    origin: AtomicU8,
+}
+
+impl Confirmed {
+    pub(super) fn new(at: Instant, origin: Origin) -> Self {
+        Self { base: at, nanos: AtomicU64::new(0), origin: AtomicU8::new(code(origin)) }
+    }
+
+    pub(super) fn confirm(&self, at: Instant, origin: Origin) {
+        let passed = at.saturating_duration_since(self.base).as_nanos();
+        self.nanos.store(u64::try_from(passed).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.mark(origin);
+    }
+
+    pub(super) fn mark(&self, origin: Origin) {
+        self.origin.store(code(origin), Ordering::Relaxed);
+    }
+
+    fn at(&self) -> Instant {
+        self.base + Duration::from_nanos(self.nanos.load(Ordering::Relaxed))
+    }
+
+    fn origin(&self) -> Origin {
+        ORIGINS[usize::from(self.origin.load(Ordering::Relaxed))]
+    }
+}
+
+const ORIGINS: [Origin; 5] = [Origin::Pull, Origin::Push, Origin::Guarded, Origin::Stale, Origin::Disk];
+
+fn code(origin: Origin) -> u8 {
+    match origin {
+        Origin::Pull => 0,
+        Origin::Push => 1,
+        Origin::Guarded => 2,
+        Origin::Stale => 3,
+        Origin::Disk => 4,
+    }
+}
+
+/// The instances that the request stages so far leave, and what the next stage can name among them.
+pub(super) struct Node {
+    pub(super) view: Arc<View>,
+    pub(super) next: Option<Box<Branch>>,
+}
+
+pub(super) struct Branch {
+    pub(super) groups: Groups,
+    /// One for each group.
+    pub(super) nodes: Box<[Node]>,
+    /// When this stage leaves all: the stages after it, on the same instances.
+    pub(super) all: Option<Node>,
+}
+
+impl Snapshot {
+    /// The view for a request; `None` = nothing to choose from at all, `Some(None)` = a stage forbids everything.
+    #[inline]
+    #[allow(clippy::option_option)]
+    pub(super) fn view(&self, request: &Request<'_>) -> Option<Option<&View>> {
+        let root = self.root.as_ref()?;
+        if self.stages.is_empty() {
+            return Some(Some(&root.view));
+        }
+        let mut node = root;
+        for stage in &*self.stages {
+            let Some(branch) = node.next.as_deref() else { break };
+            node = match stage.select(request, &branch.groups) {
+                Selection::Group(group) => match branch.nodes.get(group.0 as usize) {
+                    Some(node) => node,
+                    None => continue,
+                },
+                Selection::All => match &branch.all {
+                    Some(node) => node,
+                    None => break,
+                },
+                Selection::Nothing => return Some(None),
+            };
+        }
+        Some(Some(&node.view))
+    }
+
+    /// Counts the lists that differed, from 1.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// How long ago the source last confirmed it; zero while a watch is open.
+    pub fn age(&self) -> Duration {
+        if self.origin() == Origin::Push { Duration::ZERO } else { self.confirmed.at().elapsed() }
+    }
+
+    /// When the source last confirmed it.
+    pub fn confirmed_at(&self) -> Instant {
+        self.confirmed.at()
+    }
+
+    /// Where it came from.
+    pub fn origin(&self) -> Origin {
+        self.confirmed.origin()
+    }
+
+    /// How many instances the source lists, those that are not used included.
+    pub fn known(&self) -> usize {
+        self.known as usize
+    }
+
+    /// Why there is nothing to choose, if there is nothing.
+    pub fn reason(&self) -> Option<Reason> {
+        self.root.is_none().then_some(self.reason)
+    }
+
+    /// How many instances a request without any group is spread over.
+    pub fn len(&self) -> usize {
+        self.root.as_ref().map_or(0, |root| root.view.states.len())
+    }
+
+    /// Whether there is nothing to choose.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The instances that a request without any group is spread over, in the order of first sight.
+    pub fn instances(&self) -> impl ExactSizeIterator<Item = &Arc<InstanceState>> {
+        self.root.as_ref().map_or(&[][..], |root| &root.view.states).iter()
+    }
+
+    /// Every instance that some request may get: groups and other zones included.
+    pub fn all_instances(&self) -> impl ExactSizeIterator<Item = &Arc<InstanceState>> {
+        self.base.as_ref().map_or(&[][..], |base| &base.states).iter()
+    }
+
+    /// The weights of [`instances`](Self::instances); `None` when weights are off or all alike.
+    pub fn weights(&self) -> Option<&[Weight]> {
+        self.root.as_ref()?.view.weights.as_deref()
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("version", &self.version)
+            .field("origin", &self.origin())
+            .field("known", &self.known)
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,104 @@
+//! A response body that holds the lease of its instance.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+
+use super::{Choice, Failure, Outcome};
+
+/// A response that can carry a [`Choice`] to the end of its body.
+pub trait Track {
+    /// The response with the lease in its body.
+    type Tracked;
+    /// Puts the lease into the body.
+    fn track(self, lease: Choice) -> Self::Tracked;
+}
+
+impl<B: Body> Track for http::Response<B> {
+    type Tracked = http::Response<TrackedBody<B>>;
+
+    fn track(self, lease: Choice) -> Self::Tracked {
+        let status = self.status().as_u16();
+        self.map(|body| TrackedBody::new(body, lease, status))
+    }
+}
+
+pin_project! {
+    /// A body that ends the lease of its instance when it ends, breaks off or is dropped.
+    pub struct TrackedBody<B> {
+        #[pin]
+        inner: B,
+        lease: Held,
+    }
+}
+
+/// The lease, and what it reports when nobody says otherwise.
+struct Held {
+    lease: Option<Choice>,
+    status: u16,
+}
+
+impl Held {
+    fn end(&mut self, outcome: Outcome) {
+        if let Some(lease) = self.lease.take() {
+            lease.complete(outcome);
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let status = Outcome::Status(self.status);
+        self.end(if status.is_failure() { status } else { Outcome::Cancelled });
+    }
+}
+
+impl<B: Body> TrackedBody<B> {
+    fn new(inner: B, lease: Choice, status: u16) -> Self {
+        let mut lease = Held { lease: Some(lease), status };
+        if inner.is_end_stream() {
+            lease.end(Outcome::Status(status));
+        }
+        Self { inner, lease }
+    }
+}
+
+impl<B: Body> Body for TrackedBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let this = self.project();
+        let mut inner = this.inner;
+        let polled = inner.as_mut().poll_frame(cx);
+        match &polled {
+            Poll::Ready(None) => this.lease.end(Outcome::Status(this.lease.status)),
+            Poll::Ready(Some(Err(_))) => this.lease.end(Outcome::Failure(Failure::Reset)),
+            // A reader that knows the length may never poll past the last frame.
+            Poll::Ready(Some(Ok(_))) if inner.is_end_stream() => {
+                this.lease.end(Outcome::Status(this.lease.status))
+            }
+            _ => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+impl<B> std::fmt::Debug for TrackedBody<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TrackedBody").field("lease", &self.lease.lease).finish_non_exhaustive()
+    }
+}

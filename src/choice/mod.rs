@@ -1,0 +1,129 @@
+//! What a balancer gives: a [`Choice`], which is the lease of an instance, and its [`Outcome`].
+
+mod body;
+mod outcome;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+pub use body::{Track, TrackedBody};
+pub use outcome::{Failure, Outcome};
+
+use crate::state::InstanceState;
+use crate::{ServiceInstance, Target, TargetError};
+
+/// An instance to call, and the **lease** on it: while it lives, the instance counts one more call in flight.
+///
+/// It ends exactly once: by [`complete`](Self::complete), at the end of a [`track`](Self::track)ed body, or when it is
+/// dropped, which means [`Outcome::Cancelled`] - also when the caller is cancelled, times out or panics. It is one
+/// pointer to the instance's state, so it outlives lists, and even its balancer.
+///
+/// ```
+/// use evenkeel::{LoadBalancer, Outcome, ServiceInstance};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let orders = LoadBalancer::fixed("orders", [ServiceInstance::new("10.0.0.1", 8080)?])?;
+/// let choice = orders.choose(&evenkeel::Request::EMPTY).await?;
+/// assert_eq!(choice.url("/api/42")?, "http://10.0.0.1:8080/api/42");
+/// choice.complete(Outcome::Status(200));
+/// # Ok(()) }
+/// ```
+#[must_use = "a choice that is dropped at once counts as a cancelled call"]
+pub struct Choice {
+    state: Arc<InstanceState>,
+    /// Nanoseconds on the service's clock, or 0 when nobody needs them.
+    started: u64,
+    outcome: Outcome,
+    /// Whether this is the one call that probes a skipped instance.
+    probe: bool,
+}
+
+impl Choice {
+    /// Takes the lease; the caller has claimed the instance (see [`crate::state::Fitness::claim`]).
+    #[inline]
+    pub(crate) fn new(state: &Arc<InstanceState>, probe: bool) -> Self {
+        state.enter();
+        let started = if state.is_timed() { state.service().now() } else { 0 };
+        Self { state: Arc::clone(state), started, outcome: Outcome::Cancelled, probe }
+    }
+
+    /// The instance, with the metadata that the newest list gave it.
+    pub fn instance(&self) -> ServiceInstance {
+        self.state.instance()
+    }
+
+    /// The state of the instance: its calls in flight and whether it is skipped.
+    pub fn state(&self) -> &InstanceState {
+        &self.state
+    }
+
+    /// Scheme and authority for a request whose own scheme is `scheme`; see [`Target::of`].
+    ///
+    /// # Errors
+    /// [`TargetError`] when an `https` request would go in the clear.
+    pub fn target(&self, scheme: Option<&str>) -> Result<Target, TargetError> {
+        Target::of(&self.state.instance(), scheme, self.state.service().allow_downgrade())
+    }
+
+    /// The URL of `path_and_query` on this instance, whose bytes stay as they are.
+    ///
+    /// # Errors
+    /// As [`target`](Self::target).
+    pub fn url(&self, path_and_query: &str) -> Result<String, TargetError> {
+        Ok(self.target(None)?.url(path_and_query))
+    }
+
+    /// Ends the lease with what came of the call.
+    pub fn complete(mut self, outcome: Outcome) {
+        self.outcome = outcome;
+    }
+
+    /// Keeps the lease until the body of `response` ends or is dropped, and reports the response's status then.
+    ///
+    /// A body that breaks off counts as [`Failure::Reset`]; one that the caller drops before its end as
+    /// [`Outcome::Cancelled`], unless the status is a failure already.
+    pub fn track<R: Track>(self, response: R) -> R::Tracked {
+        response.track(self)
+    }
+
+    /// Awaits `call` under this lease and [`track`](Self::track)s its response; an error counts as what `classify` says.
+    ///
+    /// # Errors
+    /// The error of the call, untouched.
+    pub async fn run<R, E>(
+        self,
+        call: impl Future<Output = Result<R, E>>,
+        classify: impl FnOnce(&E) -> Failure,
+    ) -> Result<R::Tracked, E>
+    where
+        R: Track,
+    {
+        match call.await {
+            Ok(response) => Ok(self.track(response)),
+            Err(error) => {
+                self.complete(Outcome::Failure(classify(&error)));
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Drop for Choice {
+    #[inline]
+    fn drop(&mut self) {
+        self.state.leave();
+        if self.probe || self.state.is_observed() || self.outcome == Outcome::Failure(Failure::Connect) {
+            InstanceState::report(&self.state, self.outcome, self.started, self.probe);
+        }
+    }
+}
+
+impl fmt::Debug for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Choice")
+            .field("instance", &self.state.instance().to_string())
+            .field("probe", &self.probe)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,220 @@
+//! The effective values of one service, and those of the whole process.
+
+use super::cache::{CacheProperties, Staleness};
+use super::choices::{PolicyName, Preset, StageName};
+use super::duration;
+use super::setters::setters;
+use super::stages::{MetadataRouteProperties, WeightProperties, ZonePreferenceProperties};
+use super::timing::{BackoffProperties, ServiceDiscoveryProperties};
+use serde::Serialize;
+use std::time::Duration;
+
+/// How long the last list is served in an outage under the preset `kubernetes`.
+///
+/// Pod addresses are reused, so an old list there does not only fail, it reaches strangers; five minutes outlast a
+/// restart of the control plane.
+const KUBERNETES_STALENESS: Duration = Duration::from_secs(300);
+
+/// Everything one service's balancer can be told: `evenkeel.*`, the same as `spring.cloud.loadbalancer.*`.
+///
+/// `Default` holds the values of the preset `spring`. From files, environment and code it comes out of
+/// [`Properties::effective`](super::Properties::effective).
+///
+/// ```
+/// use evenkeel::config::{CacheProperties, LoadBalancerProperties};
+/// use std::time::Duration;
+///
+/// let billing = LoadBalancerProperties::default()
+///     .with_zone("eu-1a")
+///     .with_cache(CacheProperties::default().with_ttl(Duration::from_secs(5)));
+/// assert!(billing.enabled);
+/// assert_eq!(billing.choose_timeout, Duration::from_secs(5));
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct LoadBalancerProperties {
+    /// Whether requests to this service are balanced at all. Default: `true`.
+    pub enabled: bool,
+    /// The preset the defaults came from. Default: [`Preset::Spring`].
+    pub preset: Preset,
+    /// How an instance is picked. Default by preset: round robin; least request under `kubernetes` and `modern`.
+    pub policy: PolicyName,
+    /// The stages of the chain. Default: [`StageName::Default`] alone.
+    pub configurations: Vec<StageName>,
+    /// The zone this client runs in; blank in a file means unset. Default: unset.
+    pub zone: Option<String>,
+    /// When the own zone is preferred.
+    pub zone_preference: ZonePreferenceProperties,
+    /// The hint of requests that carry none. Default: unset.
+    pub hint: Option<String>,
+    /// The request header that carries a hint. Default: `X-SC-LB-Hint`.
+    pub hint_header_name: String,
+    /// How weights are read.
+    pub weight: WeightProperties,
+    /// Rules that narrow the list by a part of the request, in order. Default: none.
+    pub routing: Vec<MetadataRouteProperties>,
+    /// How long a list is good for.
+    pub cache: CacheProperties,
+    /// How long the last list is served while the registry fails. Default: unbounded; 5 min under `kubernetes`.
+    pub stale_if_error: Staleness,
+    /// How long the last list is kept after the registry answered "none". Default: 30 s; `0` is off.
+    #[serde(with = "duration::text")]
+    pub empty_guard: Duration,
+    /// Whether the empty guard also holds for a source that watches. Default: `true`; `false` under `kubernetes`.
+    pub empty_guard_for_watch: bool,
+    /// How long an empty list is good for. Default: 1 s.
+    #[serde(with = "duration::text")]
+    pub empty_life: Duration,
+    /// The look-up.
+    pub service_discovery: ServiceDiscoveryProperties,
+    /// Longest that a choice waits for a list. Default: 5 s; `0` does not wait.
+    #[serde(with = "duration::text")]
+    pub choose_timeout: Duration,
+    /// How long a choice waits for the first instance when there is none. Default: `0`, not at all.
+    #[serde(with = "duration::text")]
+    pub wait_for_instances: Duration,
+    /// Longest that a connection may take to open; above zero. Default: 1 s.
+    #[serde(with = "duration::text")]
+    pub connect_timeout: Duration,
+    /// Pauses between failed attempts.
+    pub backoff: BackoffProperties,
+    /// Whether an `https` request may go to an instance that is not secure. Default: `false`.
+    pub allow_downgrade: bool,
+}
+
+impl Default for LoadBalancerProperties {
+    fn default() -> Self {
+        Self::for_preset(Preset::Spring)
+    }
+}
+
+impl LoadBalancerProperties {
+    /// The defaults of a preset.
+    ///
+    /// There is no `with_preset`: a preset changes defaults only, so it comes before the values that are set.
+    ///
+    /// ```
+    /// use evenkeel::config::{LoadBalancerProperties, PolicyName, Preset};
+    ///
+    /// let pods = LoadBalancerProperties::for_preset(Preset::Kubernetes);
+    /// assert_eq!(pods.policy, PolicyName::LeastRequest);
+    /// ```
+    pub fn for_preset(preset: Preset) -> Self {
+        let kubernetes = preset == Preset::Kubernetes;
+        Self {
+            enabled: true,
+            preset,
+            policy: match preset {
+                Preset::Spring => PolicyName::RoundRobin,
+                Preset::Kubernetes | Preset::Modern => PolicyName::LeastRequest,
+            },
+            configurations: vec![StageName::Default],
+            zone: None,
+            zone_preference: ZonePreferenceProperties::default(),
+            hint: None,
+            hint_header_name: "X-SC-LB-Hint".into(),
+            weight: WeightProperties::default(),
+            routing: Vec::new(),
+            cache: CacheProperties::default(),
+            stale_if_error: if kubernetes {
+                Staleness::For(KUBERNETES_STALENESS)
+            } else {
+                Staleness::Unbounded
+            },
+            empty_guard: Duration::from_secs(30),
+            empty_guard_for_watch: !kubernetes,
+            empty_life: Duration::from_secs(1),
+            service_discovery: ServiceDiscoveryProperties::default(),
+            choose_timeout: Duration::from_secs(5),
+            wait_for_instances: Duration::ZERO,
+            connect_timeout: Duration::from_secs(1),
+            backoff: BackoffProperties::default(),
+            allow_downgrade: false,
+        }
+    }
+
+    setters! {
+        /// Sets whether requests are balanced at all. Default: `true`.
+        with_enabled(enabled: bool) = enabled;
+        /// Sets how an instance is picked. Default: round robin.
+        with_policy(policy: PolicyName) = policy;
+        /// Sets the stages of the chain. Default: [`StageName::Default`] alone.
+        with_configurations(configurations: impl IntoIterator<Item = StageName>) =
+            configurations.into_iter().collect();
+        /// Sets the zone this client runs in; blank means unset. Default: unset.
+        with_zone(zone: impl AsRef<str>) = trimmed(zone.as_ref());
+        /// Sets when the own zone is preferred.
+        with_zone_preference(zone_preference: ZonePreferenceProperties) = zone_preference;
+        /// Sets the hint of requests that carry none; blank means unset. Default: unset.
+        with_hint(hint: impl AsRef<str>) = trimmed(hint.as_ref());
+        /// Sets the request header that carries a hint. Default: `X-SC-LB-Hint`.
+        with_hint_header_name(hint_header_name: impl Into<String>) = hint_header_name.into();
+        /// Sets how weights are read.
+        with_weight(weight: WeightProperties) = weight;
+        /// Sets the rules that narrow the list by a part of the request. Default: none.
+        with_routing(routing: impl IntoIterator<Item = MetadataRouteProperties>) = routing.into_iter().collect();
+        /// Sets how long a list is good for.
+        with_cache(cache: CacheProperties) = cache;
+        /// Sets how long the last list is served while the registry fails. Default: unbounded.
+        with_stale_if_error(stale_if_error: Staleness) = stale_if_error;
+        /// Sets how long the last list is kept after an empty answer. Default: 30 s; zero is off.
+        with_empty_guard(empty_guard: Duration) = empty_guard;
+        /// Sets whether the empty guard also holds for a source that watches. Default: `true`.
+        with_empty_guard_for_watch(empty_guard_for_watch: bool) = empty_guard_for_watch;
+        /// Sets how long an empty list is good for. Default: 1 s.
+        with_empty_life(empty_life: Duration) = empty_life;
+        /// Sets the limits of a look-up.
+        with_service_discovery(service_discovery: ServiceDiscoveryProperties) = service_discovery;
+        /// Sets the longest that a choice waits for a list. Default: 5 s.
+        with_choose_timeout(choose_timeout: Duration) = choose_timeout;
+        /// Sets how long a choice waits for the first instance. Default: zero, not at all.
+        with_wait_for_instances(wait_for_instances: Duration) = wait_for_instances;
+        /// Sets the longest that a connection may take to open. Default: 1 s.
+        with_connect_timeout(connect_timeout: Duration) = connect_timeout;
+        /// Sets the pauses between failed attempts. Default: 1 s doubling to 30 s.
+        with_backoff(backoff: BackoffProperties) = backoff;
+        /// Sets whether an `https` request may go to an instance that is not secure. Default: `false`.
+        with_allow_downgrade(allow_downgrade: bool) = allow_downgrade;
+    }
+}
+
+/// Text without its outer blanks, or nothing.
+pub(crate) fn trimmed(text: &str) -> Option<String> {
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// What holds for the whole process and not for one service.
+///
+/// ```
+/// use evenkeel::config::GlobalProperties;
+///
+/// let global = GlobalProperties::default().with_eager_load(["orders"]);
+/// assert_eq!(global.cache_capacity, 256);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct GlobalProperties {
+    /// Services looked up at start, not at their first call: `evenkeel.eager-load.clients`. Default: none.
+    pub eager_load: Vec<String>,
+    /// How many services that no configuration names are kept: `evenkeel.cache.capacity`. Default: 256.
+    pub cache_capacity: u64,
+}
+
+impl Default for GlobalProperties {
+    fn default() -> Self {
+        Self { eager_load: Vec::new(), cache_capacity: CacheProperties::default().capacity }
+    }
+}
+
+impl GlobalProperties {
+    setters! {
+        /// Sets the services looked up at start. Default: none.
+        with_eager_load(eager_load: impl IntoIterator<Item = impl Into<String>>) =
+            eager_load.into_iter().map(Into::into).collect();
+        /// Sets how many services that no configuration names are kept. Default: 256.
+        with_cache_capacity(cache_capacity: u64) = cache_capacity;
+    }
+}

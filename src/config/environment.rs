@@ -1,0 +1,248 @@
+//! Environment variables: `EVENKEEL_CLIENTS_ORDER_SERVICE_CACHE_TTL`.
+//!
+//! A variable's name has neither dots nor dashes, so it is read backwards from what is known: the names of the
+//! properties, and the service ids that file, code and eager load speak of.
+
+use super::address::{self, Address, Owner, Prefix, place_in_list};
+use super::error::{Issues, Place};
+use super::key;
+use super::layer::{Found, Layer, Leaf, Setting};
+use super::names::{EAGER, INSTANCE_NAMES, PROPERTIES, ROUTE_NAMES, Shape};
+
+const PREFIXES: [(&str, Prefix); 4] = [
+    ("EVENKEEL_", Prefix::Evenkeel),
+    ("SPRING_CLOUD_LOADBALANCER_", Prefix::Spring),
+    ("SPRING_CLOUD_LOAD_BALANCER_", Prefix::Spring),
+    ("SPRING_CLOUD_DISCOVERY_CLIENT_SIMPLE_", Prefix::Simple),
+];
+
+/// Reads the variables below our prefixes into a layer.
+pub(crate) fn read(variables: &[(String, String)], known: &[String], issues: &mut Issues) -> Layer {
+    let mut layer = Layer::default();
+    let mut known = known.to_vec();
+    let ours: Vec<_> =
+        variables.iter().filter_map(|(name, value)| Some((strip(name)?, name, value))).collect();
+    // Names in a value are spelt as their writer wants them, so they are known before names of variables are read.
+    for ((prefix, parts), _, value) in &ours {
+        if *prefix != Prefix::Simple && listed(parts, EAGER).is_some() {
+            known.extend(super::names::comma_list(value).map(str::to_owned));
+        }
+    }
+    let mut found = Vec::new();
+    for ((prefix, parts), name, value) in ours {
+        let place = Place::Environment { variable: name.as_str().into() };
+        match locate(prefix, &parts, &known) {
+            Located::At(address) => {
+                let key = shown(prefix, &address);
+                let setting = Setting { key, text: value.clone(), place };
+                found.push(Found { address, prefix, setting });
+            }
+            Located::Ambiguous(ids) => {
+                let reason = format!(
+                    "the variable could mean any of these services: {}; set the property in a file, where ids are \
+                     spelt out",
+                    ids.join(", ")
+                );
+                issues.refuse_because(name, value, &place, reason);
+            }
+            Located::Nowhere => {
+                let (nearest, reason) = nowhere(prefix, &parts);
+                issues.warn(name, &place, nearest, reason);
+            }
+        }
+    }
+    layer.take(found, issues);
+    dotted(variables, &mut layer, issues);
+    layer
+}
+
+/// Variables with dots in their names, which containers allow, are keys as in a file.
+fn dotted(variables: &[(String, String)], layer: &mut Layer, issues: &mut Issues) {
+    let leaves = variables.iter().filter(|(name, _)| name.contains('.')).map(|(name, value)| {
+        let mut path = Vec::new();
+        key::split(name, 0, &mut path);
+        let place = Place::Environment { variable: name.as_str().into() };
+        Leaf { path, text: Some(value.clone()), place }
+    });
+    layer.absorb(leaves.collect(), issues);
+}
+
+/// Whether a variable is one of ours.
+pub(crate) fn is_ours(variable: &str) -> bool {
+    let mut path = Vec::new();
+    key::split(variable, 0, &mut path);
+    strip(variable).is_some() || Prefix::strip(&path).is_some()
+}
+
+/// The prefix and the words after it.
+fn strip(variable: &str) -> Option<(Prefix, Vec<String>)> {
+    let upper = variable.to_ascii_uppercase();
+    let (prefix, rest) =
+        PREFIXES.iter().find_map(|(text, prefix)| Some((*prefix, upper.strip_prefix(text)?)))?;
+    Some((prefix, rest.split('_').map(str::to_owned).collect()))
+}
+
+enum Located {
+    At(Address),
+    Ambiguous(Vec<String>),
+    Nowhere,
+}
+
+fn locate(prefix: Prefix, parts: &[String], known: &[String]) -> Located {
+    let global = |name: String| Located::At(Address { owner: Owner::Global, id: String::new(), name });
+    match (prefix, parts) {
+        (Prefix::Simple, [first, rest @ ..]) if first == "INSTANCES" => {
+            let candidates =
+                (1..rest.len()).filter_map(|end| Some((end, instance_name(&rest[end..])?))).take(1);
+            owned(candidates.collect(), rest, known, Owner::Instances)
+        }
+        (Prefix::Simple, _) => Located::Nowhere,
+        (_, [first, rest @ ..]) if first == "CLIENTS" => {
+            let candidates = (1..rest.len()).filter_map(|end| {
+                let name = property_name(&rest[end..])?;
+                let ours = !PROPERTIES.iter().any(|property| property.global_only && property.name == name);
+                ours.then_some((end, name))
+            });
+            owned(candidates.collect(), rest, known, Owner::Service)
+        }
+        (_, [first, of @ ..]) if first == "HINT" && !of.is_empty() => match resolve(of, known) {
+            _ if of == ["DEFAULT"] => global("hint".into()),
+            Resolved::Ambiguous(ids) => Located::Ambiguous(ids),
+            Resolved::Known(id) | Resolved::Guessed(id) => global(format!("hint.{}", key::fold(&id))),
+        },
+        _ => property_name(parts).map_or(Located::Nowhere, global),
+    }
+}
+
+/// Chooses among the ways to cut a name into id and property: a known id first, else the shortest.
+fn owned(
+    candidates: Vec<(usize, String)>,
+    parts: &[String],
+    known: &[String],
+    owner: fn(String) -> Owner,
+) -> Located {
+    let mut sure = Vec::new();
+    let mut guess = None;
+    for (end, name) in candidates {
+        match resolve(&parts[..end], known) {
+            Resolved::Ambiguous(ids) => return Located::Ambiguous(ids),
+            Resolved::Known(id) => sure.push((id, name)),
+            Resolved::Guessed(id) => guess = guess.or(Some((id, name))),
+        }
+    }
+    if sure.len() > 1 {
+        return Located::Ambiguous(sure.into_iter().map(|(id, _)| id).collect());
+    }
+    match sure.pop().or(guess) {
+        Some((id, name)) => Located::At(Address { owner: owner(key::fold(&id)), id, name }),
+        None => Located::Nowhere,
+    }
+}
+
+enum Resolved {
+    Known(String),
+    Guessed(String),
+    Ambiguous(Vec<String>),
+}
+
+/// The known id these words spell.
+///
+/// First by the form that keeps the breaks (`order-service`, `order_service` and `order.service` are all
+/// `ORDER_SERVICE`), then by Spring's, which drops dashes (`ORDERSERVICE`). An id nobody speaks of elsewhere is the
+/// words in lower case with dashes: most ids look like that.
+fn resolve(parts: &[String], known: &[String]) -> Resolved {
+    let broken = parts.join("_");
+    let forms: [fn(char) -> Option<char>; 2] = [
+        |c| Some(if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }),
+        |c| c.is_ascii_alphanumeric().then(|| c.to_ascii_uppercase()),
+    ];
+    for form in forms {
+        let wanted: String = broken.chars().filter_map(form).collect();
+        let mut matches: Vec<&String> = Vec::new();
+        for id in known.iter().filter(|id| key::fold(id).chars().filter_map(form).eq(wanted.chars())) {
+            if matches.iter().all(|other| key::fold(other) != key::fold(id)) {
+                matches.push(id);
+            }
+        }
+        match matches.as_slice() {
+            [] => {}
+            [id] => return Resolved::Known((*id).clone()),
+            several => return Resolved::Ambiguous(several.iter().map(|id| (*id).clone()).collect()),
+        }
+    }
+    Resolved::Guessed(parts.join("-").to_ascii_lowercase())
+}
+
+/// The property these words spell, breaks aside: `CACHE_HARD_AGE` and Spring's `CACHE_HARDAGE`.
+fn property_name(parts: &[String]) -> Option<String> {
+    match parts {
+        [hint] if hint == "HINT" => return Some("hint".into()),
+        [routing, at, below @ ..] if routing == "ROUTING" && !below.is_empty() => {
+            let at = place_in_list(index(at)?);
+            if let Some(item) = below.strip_prefix(&["FALLBACK".to_owned()])
+                && let [item] = item
+            {
+                return Some(format!("routing{at}.fallback{}", place_in_list(index(item)?)));
+            }
+            let name = ROUTE_NAMES.iter().find(|name| spells(below, name))?;
+            return Some(format!("routing{at}.{name}"));
+        }
+        _ => {}
+    }
+    PROPERTIES.iter().find_map(|property| match property.shape {
+        Shape::One(_) => spells(parts, property.name).then(|| property.name.to_owned()),
+        Shape::List(_) => listed(parts, property.name),
+    })
+}
+
+/// The list these words spell, whole or with a place.
+fn listed(parts: &[String], name: &str) -> Option<String> {
+    if spells(parts, name) {
+        return Some(name.to_owned());
+    }
+    let (last, before) = parts.split_last()?;
+    (spells(before, name)).then(|| index(last)).flatten().map(|at| format!("{name}{}", place_in_list(at)))
+}
+
+fn instance_name(parts: &[String]) -> Option<String> {
+    let (at, below) = parts.split_first()?;
+    let at = place_in_list(index(at)?);
+    if let [first, key @ ..] = below
+        && first == "METADATA"
+        && !key.is_empty()
+    {
+        return Some(format!("{at}.metadata.{}", key.join(".").to_ascii_lowercase()));
+    }
+    let name = INSTANCE_NAMES.iter().find(|name| **name != "metadata" && spells(below, name))?;
+    Some(format!("{at}.{name}"))
+}
+
+fn spells(parts: &[String], name: &str) -> bool {
+    let letters = name.chars().filter(|c| !matches!(c, '-' | '.')).map(|c| c.to_ascii_uppercase());
+    parts.iter().flat_map(|part| part.chars()).eq(letters)
+}
+
+fn index(text: &str) -> Option<usize> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten().filter(|at| *at < key::LONGEST_LIST)
+}
+
+/// The key a variable stands for, as a file would spell it.
+fn shown(prefix: Prefix, address: &Address) -> String {
+    match &address.owner {
+        Owner::Global => format!("{}.{}", prefix.as_str(), address.name),
+        Owner::Service(_) => format!("{}.clients.{}.{}", prefix.as_str(), address.id, address.name),
+        Owner::Instances(_) => format!("{}.instances.{}{}", prefix.as_str(), address.id, address.name),
+    }
+}
+
+/// What to say of a variable that means nothing: the same as of the key it looks like.
+fn nowhere(prefix: Prefix, parts: &[String]) -> (Option<String>, &'static str) {
+    let spelt = |name: &str| name.to_ascii_lowercase();
+    let mut path = Vec::new();
+    key::split(&spelt(&parts.join(".")), 0, &mut path);
+    match address::address(prefix, &path) {
+        Ok(_) => (None, "unknown property"),
+        Err(unknown) => (unknown.nearest, unknown.reason),
+    }
+}

@@ -1,0 +1,140 @@
+//! From a path or a text to properties.
+
+use super::tree::{self, Unreadable};
+use super::{json, toml, yaml};
+use crate::config::error::{ConfigError, Issues, Place};
+use crate::config::layer::Layer;
+use crate::config::properties::Properties;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The largest text that is read, in bytes: 1 MiB, a thousand times a usual file, so that a wrong path cannot fill
+/// the memory.
+const LARGEST: usize = 1 << 20;
+
+/// The format of a text with properties.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// YAML 1.2; several documents in one text are read in order, later values over earlier ones.
+    Yaml,
+    /// TOML 1.
+    Toml,
+    /// JSON.
+    Json,
+}
+
+impl Format {
+    /// The format a file's name tells: `yml`, `yaml`, `toml` or `json`, in any case.
+    ///
+    /// ```
+    /// use evenkeel::config::Format;
+    ///
+    /// assert_eq!(Format::of_path("conf/application.yml"), Some(Format::Yaml));
+    /// assert_eq!(Format::of_path("notes.txt"), None);
+    /// ```
+    pub fn of_path(path: impl AsRef<Path>) -> Option<Self> {
+        match path.as_ref().extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "yml" | "yaml" => Some(Self::Yaml),
+            "toml" => Some(Self::Toml),
+            "json" => Some(Self::Json),
+            _ => None,
+        }
+    }
+}
+
+impl Properties {
+    /// Reads a file, by its extension (`yml`, `yaml`, `toml`, `json`), and the environment of the process.
+    ///
+    /// Keys outside `evenkeel`, `spring.cloud.loadbalancer` and `spring.cloud.discovery.client.simple` are left
+    /// alone. At most 1 MiB and 64 levels. Reads the disk, so call it where that may block.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong at once: the file cannot be read, or values that are not allowed.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
+        let (layer, issues) = read_file(path.as_ref())?;
+        // Variables that are not Unicode cannot be ours.
+        let variables = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let mut fresh = Self::default();
+        fresh.keep_variables(variables);
+        fresh.with_layer(layer, issues)
+    }
+
+    /// Reads a text; the name stands in messages where a file's path would. The environment is not read.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), evenkeel::config::ConfigError> {
+    /// use evenkeel::config::{Format, Properties};
+    /// use std::time::Duration;
+    ///
+    /// let text = "evenkeel:\n  cache.ttl: 10s\n  clients.billing.cache.ttl: 5s\n";
+    /// let properties = Properties::parse(text, Format::Yaml, "application.yml")?;
+    /// assert_eq!(properties.effective("billing").cache.ttl, Duration::from_secs(5));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong at once, with the line where the format tells it.
+    pub fn parse(text: impl AsRef<[u8]>, format: Format, name: &str) -> Result<Self, ConfigError> {
+        let (layer, issues) = read_text(text.as_ref(), format, &name.into())?;
+        Self::default().with_layer(layer, issues)
+    }
+
+    /// Reads the file again in place of the file layer; environment and code stay.
+    pub fn with_file(self, path: impl AsRef<Path>) -> Result<Self, ConfigError> {
+        let (layer, issues) = read_file(path.as_ref())?;
+        self.with_layer(layer, issues)
+    }
+
+    fn with_layer(mut self, layer: Layer, mut issues: Issues) -> Result<Self, ConfigError> {
+        self.file = layer;
+        self.file_warnings = std::mem::take(&mut issues.warnings);
+        self.settle(issues)
+    }
+}
+
+fn read_file(path: &Path) -> Result<(Layer, Issues), ConfigError> {
+    let name: Arc<str> = path.display().to_string().into();
+    let place = || Place::File { name: name.clone(), line: None };
+    let format = Format::of_path(path).ok_or_else(|| {
+        ConfigError::unreadable(place(), "unknown format; allowed: a file named .yml, .yaml, .toml or .json")
+    })?;
+    let mut bytes = Vec::new();
+    // One byte more than allowed tells a text that is too large from one that just fits.
+    File::open(path).and_then(|file| file.take(LARGEST as u64 + 1).read_to_end(&mut bytes)).map_err(
+        |error| ConfigError::unreadable(place(), format!("cannot be read: {error}")).caused_by(error),
+    )?;
+    read_text(&bytes, format, &name)
+}
+
+fn read_text(bytes: &[u8], format: Format, name: &Arc<str>) -> Result<(Layer, Issues), ConfigError> {
+    let unreadable =
+        |line, why: String| ConfigError::unreadable(Place::File { name: name.clone(), line }, why);
+    if bytes.len() > LARGEST {
+        return Err(unreadable(None, format!("larger than {LARGEST} bytes")));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
+        unreadable(Some(line), "not UTF-8".into())
+    })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let documents = match format {
+        Format::Yaml => yaml::read(text),
+        Format::Toml => toml::read(text),
+        Format::Json => json::read(text),
+    }
+    .map_err(|Unreadable { line, why }| unreadable(line, why))?;
+    let mut layer = Layer::default();
+    let mut issues = Issues::default();
+    for document in &documents {
+        let leaves = tree::flatten(document, name, &mut issues);
+        layer.absorb(leaves, &mut issues);
+    }
+    Ok((layer, issues))
+}

@@ -1,0 +1,268 @@
+//! One source of properties - a file, the environment, the code - as settings by owner and name.
+
+use super::address::{self, Address, Owner, Prefix};
+use super::balancer::LoadBalancerProperties;
+use super::error::{Issues, Place};
+use super::key::{self, Token};
+use super::names::{self, Shape, comma_list};
+use super::stages::MetadataRouteProperties;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A value as a source gives it, before anyone knows what its key means.
+#[derive(Clone, Debug)]
+pub(crate) struct Leaf {
+    pub(crate) path: Vec<Token>,
+    /// The text as written; `None` for a null or an empty map.
+    pub(crate) text: Option<String>,
+    pub(crate) place: Place,
+}
+
+impl Leaf {
+    /// Where Spring says which profile a document is for.
+    pub(crate) const PROFILE: &'static str = "spring.config.activate.on-profile";
+
+    fn is_profile(&self) -> bool {
+        let names = Self::PROFILE.split('.');
+        self.path.len() == names.clone().count()
+            && names.zip(&self.path).all(|(name, token)| token.is(&key::uniform(name)))
+    }
+}
+
+/// A value whose key is understood.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) address: Address,
+    pub(crate) prefix: Prefix,
+    pub(crate) setting: Setting,
+}
+
+/// A value at its place in a layer.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting {
+    /// The key as written.
+    pub(crate) key: String,
+    pub(crate) text: String,
+    pub(crate) place: Place,
+}
+
+/// Two settings with one text are the same setting: a moved line is no change.
+impl PartialEq for Setting {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+/// The settings of one owner, by name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Section {
+    /// The service id as first written.
+    pub(crate) id: String,
+    pub(crate) settings: BTreeMap<String, Setting>,
+}
+
+impl Section {
+    /// Whether the list `root` is set here, in any form.
+    pub(crate) fn has(&self, root: &str) -> bool {
+        self.settings.contains_key(root) || self.items(root).next().is_some()
+    }
+
+    /// The settings below the list `root`, in list order.
+    pub(crate) fn items<'a>(&'a self, root: &'a str) -> impl Iterator<Item = (&'a str, &'a Setting)> {
+        let first = format!("{root}[");
+        self.settings
+            .range(first..)
+            .map(|(name, setting)| (name.as_str(), setting))
+            .take_while(move |(name, _)| name.strip_prefix(root).is_some_and(|rest| rest.starts_with('[')))
+    }
+
+    /// The words of the list `root`: its items, or the comma list in one text.
+    pub(crate) fn words<'a>(&'a self, root: &'a str) -> Vec<&'a str> {
+        match self.settings.get(root) {
+            Some(setting) => comma_list(&setting.text).collect(),
+            None => self.items(root).map(|(_, setting)| setting.text.trim()).collect(),
+        }
+    }
+}
+
+/// All settings of one source.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Layer {
+    pub(crate) sections: BTreeMap<Owner, Section>,
+    /// Service ids in the order they were first written.
+    pub(crate) ids: Vec<String>,
+    /// The same ids folded, to look them up.
+    seen: BTreeSet<String>,
+}
+
+impl Layer {
+    /// Takes in one document: its values replace what earlier documents of the same source say.
+    pub(crate) fn absorb(&mut self, leaves: Vec<Leaf>, issues: &mut Issues) {
+        let mut found = Vec::new();
+        let mut profile = None;
+        for leaf in leaves {
+            let Some((prefix, rest)) = Prefix::strip(&leaf.path) else {
+                if leaf.is_profile() {
+                    profile = Some(leaf);
+                }
+                continue;
+            };
+            let Some(text) = leaf.text else {
+                self.name_client(prefix, rest);
+                continue;
+            };
+            let setting = Setting { key: key::render(&leaf.path), text, place: leaf.place };
+            match address::address(prefix, rest) {
+                Ok(address) => {
+                    self.note(&address.id);
+                    found.push(Found { address, prefix, setting });
+                }
+                Err(unknown) => issues.warn(&setting.key, &setting.place, unknown.nearest, unknown.reason),
+            }
+        }
+        if let (Some(leaf), false) = (profile, found.is_empty()) {
+            let reason = "profiles are not read: the values of this document hold whatever the profile";
+            issues.warn(&key::render(&leaf.path), &leaf.place, None, reason);
+        }
+        self.take(found, issues);
+    }
+
+    /// Notes `clients: {billing: }`: a client without a value of its own is configured all the same.
+    fn name_client(&mut self, prefix: Prefix, rest: &[Token]) {
+        if let [clients, id @ ..] = rest
+            && prefix != Prefix::Simple
+            && clients.is("clients")
+            && !id.is_empty()
+            && (1..id.len()).all(|end| address::property_name(&id[end..], true).is_none())
+        {
+            self.note(&key::joined(id));
+        }
+    }
+
+    /// Takes in values whose keys are understood.
+    pub(crate) fn take(&mut self, found: Vec<Found>, issues: &mut Issues) {
+        let document = one_of_each(found, issues);
+        // A list counts as one value: the whole of it gives way to a later document.
+        for found in &document {
+            if let Some(section) = self.sections.get_mut(&found.address.owner) {
+                let root = found.address.root();
+                section.settings.retain(|name, _| address::root(name) != root);
+            }
+        }
+        for found in document {
+            if let Err(allowed) = check(&found.address, &found.setting.text) {
+                issues.refuse(&found.setting.key, &found.setting.text, &found.setting.place, allowed);
+                continue;
+            }
+            self.note(&found.address.id);
+            let section = self.sections.entry(found.address.owner).or_default();
+            if section.id.is_empty() {
+                section.id = found.address.id;
+            }
+            section.settings.insert(found.address.name, found.setting);
+        }
+    }
+
+    /// Sets one value over what the layer has, and nothing else of the list it may be in.
+    pub(crate) fn put(&mut self, found: Found, issues: &mut Issues) {
+        let kept = self.sections.get(&found.address.owner).map(|section| section.settings.clone());
+        let (owner, root) = (found.address.owner.clone(), found.address.root().to_owned());
+        let in_list = found.address.name != root;
+        self.take(vec![found], issues);
+        if let (true, Some(kept), Some(section)) = (in_list, kept, self.sections.get_mut(&owner)) {
+            for (name, setting) in kept.into_iter().filter(|(name, _)| *name != root) {
+                section.settings.entry(name).or_insert(setting);
+            }
+        }
+    }
+
+    /// Remembers a service id in its first spelling.
+    pub(crate) fn note(&mut self, id: &str) {
+        let folded = key::fold(id);
+        if !folded.trim().is_empty() && self.seen.insert(folded) {
+            self.ids.push(id.to_owned());
+        }
+    }
+
+    /// Looks at what single values cannot show: whether the routes are whole.
+    pub(crate) fn check_routes(&self, issues: &mut Issues) {
+        for section in self.sections.values() {
+            for (route, first) in routes(section) {
+                if route.metadata.is_empty() {
+                    let allowed = "a route needs the name of a metadata key: routing[i].metadata";
+                    issues.refuse_because(&first.key, &first.text, &first.place, allowed);
+                } else if route.header.is_none() && route.cookie.is_none() && route.query.is_none() {
+                    let reason = "the route reads no header, cookie or query parameter, so it never applies";
+                    issues.warn(&first.key, &first.place, None, reason);
+                }
+            }
+        }
+    }
+}
+
+/// The routes of a section, each with the setting that comes first.
+pub(crate) fn routes(section: &Section) -> Vec<(MetadataRouteProperties, &Setting)> {
+    let mut routes: BTreeMap<&str, (MetadataRouteProperties, &Setting)> = BTreeMap::new();
+    for (name, setting) in section.items("routing") {
+        let Some((at, below)) = name.split_once('.') else { continue };
+        let (route, _) = routes.entry(at).or_insert_with(|| (MetadataRouteProperties::default(), setting));
+        // Every value was read once when it was taken in.
+        let _ = names::read_route(route, address::root(below), &setting.text);
+    }
+    routes.into_values().collect()
+}
+
+/// Reads a value for the sake of its error.
+fn check(address: &Address, text: &str) -> Result<(), String> {
+    let name = address.name.as_str();
+    if address.owner != Owner::Global && key::fold(&address.id).trim().is_empty() {
+        return Err("a service id that is not blank".into());
+    }
+    if matches!(address.owner, Owner::Instances(_)) {
+        return Ok(());
+    }
+    if let Some(property) = names::property(address.root()) {
+        let scratch = &mut LoadBalancerProperties::default();
+        return match property.shape {
+            Shape::One(read) => read(scratch, text),
+            Shape::List(read) if name.ends_with(']') => read(scratch, &[text]),
+            Shape::List(read) => read(scratch, &comma_list(text).collect::<Vec<_>>()),
+        }
+        .map_err(str::to_owned);
+    }
+    match name.strip_prefix("routing") {
+        Some("") if !text.trim().is_empty() => Err("a list of routes, routing[0].metadata and so on".into()),
+        Some(route) if !route.is_empty() => {
+            let below = route.split_once('.').map_or("", |(_, below)| address::root(below));
+            names::read_route(&mut MetadataRouteProperties::default(), below, text).map_err(str::to_owned)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Settles what one document says twice: between the prefixes `evenkeel` wins, under one prefix it is an error.
+fn one_of_each(found: Vec<Found>, issues: &mut Issues) -> Vec<Found> {
+    let mut roots: BTreeMap<(Owner, String), bool> = BTreeMap::new();
+    for one in &found {
+        let ours = roots.entry((one.address.owner.clone(), one.address.root().to_owned())).or_default();
+        *ours |= one.prefix == Prefix::Evenkeel;
+    }
+    let mut kept: Vec<Found> = Vec::new();
+    let mut slots: BTreeMap<(Owner, String), usize> = BTreeMap::new();
+    for one in found {
+        let whole = (one.address.owner.clone(), one.address.root().to_owned());
+        if one.prefix == Prefix::Spring && roots.get(&whole) == Some(&true) {
+            let reason = "also given below evenkeel, which wins";
+            issues.warn(&one.setting.key, &one.setting.place, None, reason);
+            continue;
+        }
+        let slot = (one.address.owner.clone(), one.address.name.clone());
+        if let Some(earlier) = slots.get(&slot).or_else(|| slots.get(&whole)).map(|at| &kept[*at].setting) {
+            let reason = format!("given twice, also as {} at {}", earlier.key, earlier.place);
+            issues.refuse_because(&one.setting.key, &one.setting.text, &one.setting.place, reason);
+            continue;
+        }
+        slots.insert(slot, kept.len());
+        kept.push(one);
+    }
+    kept
+}

@@ -1,0 +1,217 @@
+//! The properties there are: their names, where they may stand, and how a value is read into its field.
+
+use super::balancer::{LoadBalancerProperties, trimmed};
+use super::cache::Staleness;
+use super::choices::{PolicyName, Preset, Refresh, StageName, UnknownGroup, ZeroWeight};
+use super::duration::{self, parse_duration};
+use super::stages::MetadataRouteProperties;
+use std::time::Duration;
+
+/// Why a value is refused: what would be allowed.
+pub(crate) type Allowed = &'static str;
+
+/// How a value is read into its field.
+#[derive(Clone, Copy)]
+pub(crate) enum Shape {
+    /// One value.
+    One(fn(&mut LoadBalancerProperties, &str) -> Result<(), Allowed>),
+    /// A list, or a comma list in one text.
+    List(fn(&mut LoadBalancerProperties, &[&str]) -> Result<(), Allowed>),
+}
+
+/// One property.
+pub(crate) struct Property {
+    /// Its name below the prefix.
+    pub(crate) name: &'static str,
+    /// Whether it may only stand globally, not below `clients.<id>`.
+    pub(crate) global_only: bool,
+    /// How its value is read.
+    pub(crate) shape: Shape,
+}
+
+const fn one(
+    name: &'static str,
+    read: fn(&mut LoadBalancerProperties, &str) -> Result<(), Allowed>,
+) -> Property {
+    Property { name, global_only: false, shape: Shape::One(read) }
+}
+
+/// Every property but `hint`, `routing` and `clients`, which are made of names of their own.
+pub(crate) const PROPERTIES: &[Property] = &[
+    one("enabled", |to, text| put(&mut to.enabled, flag(text))),
+    one("preset", |to, text| put(&mut to.preset, Preset::read(text).ok_or(Preset::ALLOWED))),
+    one("policy", |to, text| put(&mut to.policy, PolicyName::read(text).ok_or(PolicyName::ALLOWED))),
+    Property { name: "configurations", global_only: false, shape: Shape::List(stages) },
+    one("zone", |to, text| put(&mut to.zone, Ok(trimmed(text)))),
+    one("zone-preference.min-local-instances", |to, text| {
+        put(&mut to.zone_preference.min_local_instances, whole(text))
+    }),
+    one("zone-preference.max-share", |to, text| {
+        put(&mut to.zone_preference.max_share, share(text).map(Some))
+    }),
+    one("hint-header-name", |to, text| put(&mut to.hint_header_name, header_name(text))),
+    one("weight.zero", |to, text| {
+        put(&mut to.weight.zero, ZeroWeight::read(text).ok_or(ZeroWeight::ALLOWED))
+    }),
+    one("weight.metadata-key", |to, text| put(&mut to.weight.metadata_key, required(text))),
+    one("cache.enabled", |to, text| put(&mut to.cache.enabled, flag(text))),
+    one("cache.ttl", |to, text| put(&mut to.cache.ttl, span(text))),
+    one("cache.hard-age", |to, text| put(&mut to.cache.hard_age, span(text).map(Some))),
+    one("cache.refresh", |to, text| put(&mut to.cache.refresh, Refresh::read(text).ok_or(Refresh::ALLOWED))),
+    Property {
+        name: "cache.capacity",
+        global_only: true,
+        shape: Shape::One(|to, text| put(&mut to.cache.capacity, whole(text))),
+    },
+    one("cache.warm-start", |to, text| put(&mut to.cache.warm_start, Ok(trimmed(text).map(Into::into)))),
+    one("stale-if-error", |to, text| {
+        put(&mut to.stale_if_error, Staleness::read(text).ok_or(Staleness::ALLOWED))
+    }),
+    one("empty-guard", |to, text| put(&mut to.empty_guard, span(text))),
+    one("empty-guard-for-watch", |to, text| put(&mut to.empty_guard_for_watch, flag(text))),
+    one("empty-life", |to, text| put(&mut to.empty_life, span(text))),
+    one("service-discovery.timeout", |to, text| put(&mut to.service_discovery.timeout, above_zero(text))),
+    one("choose-timeout", |to, text| put(&mut to.choose_timeout, span(text))),
+    one("wait-for-instances", |to, text| put(&mut to.wait_for_instances, span(text))),
+    one("connect-timeout", |to, text| put(&mut to.connect_timeout, above_zero(text))),
+    one("backoff.min", |to, text| put(&mut to.backoff.min, above_zero(text))),
+    one("backoff.max", |to, text| put(&mut to.backoff.max, above_zero(text))),
+    one("allow-downgrade", |to, text| put(&mut to.allow_downgrade, flag(text))),
+    Property { name: EAGER, global_only: true, shape: Shape::List(|_, names| names_of_services(names)) },
+];
+
+/// The name of the list of services looked up at start.
+pub(crate) const EAGER: &str = "eager-load.clients";
+
+/// The names of one route, below `routing[i]`.
+pub(crate) const ROUTE_NAMES: &[&str] = &["metadata", "header", "cookie", "query", "fallback", "unknown"];
+
+/// The names of one simple instance, below `instances.<service>[i]`; `metadata` has names below it.
+pub(crate) const INSTANCE_NAMES: &[&str] =
+    &["uri", "host", "port", "secure", "instance-id", "metadata", "service-id"];
+
+/// First names of properties that Spring has and this version does not read.
+pub(crate) const SPRING_ONLY: &[&str] = &[
+    "health-check",
+    "retry",
+    "sticky-session",
+    "stats",
+    "subset",
+    "api-version",
+    "x-forwarded",
+    "eureka",
+    "zookeeper",
+    "call-get-with-request-on-delegates",
+    "use-raw-status-code-in-response-data",
+];
+
+/// The property of this name.
+pub(crate) fn property(name: &str) -> Option<&'static Property> {
+    PROPERTIES.iter().find(|property| property.name == name)
+}
+
+fn put<T>(field: &mut T, value: Result<T, Allowed>) -> Result<(), Allowed> {
+    *field = value?;
+    Ok(())
+}
+
+/// A yes or no, with Spring's words for both.
+pub(crate) fn flag(text: &str) -> Result<bool, Allowed> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "on" | "yes" | "1" => Ok(true),
+        "false" | "off" | "no" | "0" => Ok(false),
+        _ => Err("true or false (also on, off, yes, no, 1, 0)"),
+    }
+}
+
+fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, Allowed> {
+    let text = text.trim();
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits
+        .then(|| text.parse::<u64>().ok().and_then(|number| T::try_from(number).ok()))
+        .flatten()
+        .ok_or("a whole number, 0 or larger, in digits")
+}
+
+fn share(text: &str) -> Result<f64, Allowed> {
+    match text.trim().parse::<f64>() {
+        Ok(share) if share.is_finite() && share >= 1.0 => Ok(share),
+        _ => Err("a number of at least 1, such as 1.5"),
+    }
+}
+
+fn span(text: &str) -> Result<Duration, Allowed> {
+    parse_duration(text).ok_or(duration::ALLOWED)
+}
+
+fn above_zero(text: &str) -> Result<Duration, Allowed> {
+    match span(text)? {
+        Duration::ZERO => Err("a duration above zero, such as 1s, 250ms or PT1S"),
+        above => Ok(above),
+    }
+}
+
+fn required(text: &str) -> Result<String, Allowed> {
+    trimmed(text).ok_or("a text that is not blank")
+}
+
+fn header_name(text: &str) -> Result<String, Allowed> {
+    let text = text.trim();
+    match http::HeaderName::try_from(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err("the name of a header, such as X-SC-LB-Hint"),
+    }
+}
+
+fn stages(to: &mut LoadBalancerProperties, words: &[&str]) -> Result<(), Allowed> {
+    let read = |word: &&str| {
+        StageName::read(word).ok_or(if StageName::not_yet(word) {
+            "default, zone-preference, weighted or hint: this version has no such stage yet"
+        } else {
+            StageName::ALLOWED
+        })
+    };
+    put(&mut to.configurations, words.iter().map(read).collect())
+}
+
+fn names_of_services(names: &[&str]) -> Result<(), Allowed> {
+    if names.iter().all(|name| !super::key::fold(name.trim()).is_empty()) {
+        Ok(())
+    } else {
+        Err("names of services that are not blank")
+    }
+}
+
+/// Reads one value of a route.
+pub(crate) fn read_route(to: &mut MetadataRouteProperties, name: &str, text: &str) -> Result<(), Allowed> {
+    match name {
+        "metadata" => put(&mut to.metadata, required(text)),
+        "header" => put(&mut to.header, header_name(text).map(Some)),
+        "cookie" => put(&mut to.cookie, required(text).map(Some)),
+        "query" => put(&mut to.query, required(text).map(Some)),
+        "unknown" => put(&mut to.unknown, UnknownGroup::read(text).ok_or(UnknownGroup::ALLOWED)),
+        _ => {
+            to.fallback.extend(comma_list(text).map(str::to_owned));
+            Ok(())
+        }
+    }
+}
+
+/// The words of a comma list; blanks between commas are no words.
+pub(crate) fn comma_list(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::key::uniform;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_two_names_are_spelt_alike_in_the_environment() {
+        let names: BTreeSet<_> =
+            PROPERTIES.iter().map(|property| uniform(property.name).replace('.', "")).collect();
+        assert_eq!(names.len(), PROPERTIES.len());
+    }
+}

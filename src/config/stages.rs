@@ -1,0 +1,128 @@
+//! Properties of the single stages of a chain: zones, weights, routes.
+
+use super::choices::{UnknownGroup, ZeroWeight};
+use super::setters::setters;
+use serde::{Deserialize, Serialize};
+
+/// When the own zone is preferred: `evenkeel.zone-preference.*`.
+///
+/// Defaults: one local instance is enough, and no bound on the traffic it takes, as in Spring.
+///
+/// ```
+/// use evenkeel::config::ZonePreferenceProperties;
+///
+/// let zones = ZonePreferenceProperties::default().with_min_local_instances(2).with_max_share(1.5);
+/// assert_eq!(zones.max_share, Some(1.5));
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct ZonePreferenceProperties {
+    /// Usable instances the own zone must have to be preferred. Default: 1.
+    pub min_local_instances: u32,
+    /// Most that one local instance may take of this client's traffic, as a multiple of the even share over all
+    /// zones; at least 1. Above it all zones are used. Default: unset, no bound.
+    pub max_share: Option<f64>,
+}
+
+impl Default for ZonePreferenceProperties {
+    fn default() -> Self {
+        Self { min_local_instances: 1, max_share: None }
+    }
+}
+
+impl ZonePreferenceProperties {
+    setters! {
+        /// Sets how many usable instances the own zone must have. Default: 1.
+        with_min_local_instances(min_local_instances: u32) = min_local_instances;
+        /// Sets the largest multiple of the even share for one local instance; `None`, the default, is no bound.
+        with_max_share(max_share: impl Into<Option<f64>>) = max_share.into();
+    }
+}
+
+/// How weights are read: `evenkeel.weight.*`.
+///
+/// Defaults: metadata key `weight`, zero drains.
+///
+/// ```
+/// use evenkeel::config::{WeightProperties, ZeroWeight};
+///
+/// let weight = WeightProperties::default().with_zero(ZeroWeight::One);
+/// assert_eq!(weight.metadata_key, "weight");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct WeightProperties {
+    /// What a weight of zero means. Default: [`ZeroWeight::Drain`].
+    pub zero: ZeroWeight,
+    /// The metadata key that holds the weight. Default: `weight`.
+    pub metadata_key: String,
+}
+
+impl Default for WeightProperties {
+    fn default() -> Self {
+        Self { zero: ZeroWeight::Drain, metadata_key: "weight".into() }
+    }
+}
+
+impl WeightProperties {
+    setters! {
+        /// Sets what a weight of zero means. Default: [`ZeroWeight::Drain`].
+        with_zero(zero: ZeroWeight) = zero;
+        /// Sets the metadata key that holds the weight. Default: `weight`.
+        with_metadata_key(metadata_key: impl Into<String>) = metadata_key.into();
+    }
+}
+
+/// A rule that sends a request to the instances with a metadata value: `evenkeel.routing[i].*`.
+///
+/// The request's value is the first one present of header, cookie and query parameter. Defaults: no source, no
+/// fallback, an unknown value may go to every instance.
+///
+/// ```
+/// use evenkeel::config::MetadataRouteProperties;
+///
+/// let route = MetadataRouteProperties::new("version").with_header("X-Version").with_fallback(["stable"]);
+/// assert_eq!(route.fallback, ["stable"]);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct MetadataRouteProperties {
+    /// The metadata key that groups the instances. Required.
+    pub metadata: String,
+    /// The request header that holds the wanted value. Default: none.
+    pub header: Option<String>,
+    /// The cookie that holds the wanted value. Default: none.
+    pub cookie: Option<String>,
+    /// The query parameter that holds the wanted value. Default: none.
+    pub query: Option<String>,
+    /// Values tried in order when the wanted one has no instance. Default: none.
+    pub fallback: Vec<String>,
+    /// What happens when neither the wanted value nor a fallback has an instance. Default: [`UnknownGroup::All`].
+    pub unknown: UnknownGroup,
+}
+
+impl MetadataRouteProperties {
+    /// A rule on this metadata key that reads no part of the request yet.
+    pub fn new(metadata: impl Into<String>) -> Self {
+        Self { metadata: metadata.into(), ..Self::default() }
+    }
+
+    setters! {
+        /// Sets the metadata key that groups the instances.
+        with_metadata(metadata: impl Into<String>) = metadata.into();
+        /// Sets the request header that holds the wanted value. Default: none.
+        with_header(header: impl Into<String>) = Some(header.into());
+        /// Sets the cookie that holds the wanted value. Default: none.
+        with_cookie(cookie: impl Into<String>) = Some(cookie.into());
+        /// Sets the query parameter that holds the wanted value. Default: none.
+        with_query(query: impl Into<String>) = Some(query.into());
+        /// Sets the values tried when the wanted one has no instance. Default: none.
+        with_fallback(fallback: impl IntoIterator<Item = impl Into<String>>) =
+            fallback.into_iter().map(Into::into).collect();
+        /// Sets what happens when no value has an instance. Default: [`UnknownGroup::All`].
+        with_unknown(unknown: UnknownGroup) = unknown;
+    }
+}

@@ -1,0 +1,6 @@
+//! Instances from code or configuration.
+
+mod client;
+mod properties;
+
+pub use client::SimpleDiscovery;

@@ -1,0 +1,119 @@
+use std::sync::Arc;
+
+use super::Picker;
+use crate::random::{Random, below};
+use crate::state::InstanceState;
+use crate::sync::{AtomicU64, Ordering};
+use crate::{Request, Tried};
+
+/// Positions of a rotation have 31 bits, as in Spring, whose conformance cases pin what happens at the wrap.
+pub(crate) const POSITION_MASK: u64 = 0x7fff_ffff;
+
+/// How many turns are taken for one pick before the set is searched in order.
+///
+/// With half of the instances unfit, 16 turns fail once in 65 536 picks; more would make a set with one fit instance slow.
+const TURNS: u32 = 16;
+
+/// Two wheels of one service and group: first attempts, and all others. It lives as long as the service.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct Cursor {
+    pub(crate) first: AtomicU64,
+    pub(crate) retry: AtomicU64,
+}
+
+/// Which instances a pick may take, from the best to the last resort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// Usable and not tried.
+    Fit,
+    /// Not tried, though it may be skipped.
+    Untried,
+    /// Anything.
+    Any,
+}
+
+/// One pick: the set, the request, and the means to turn and to draw.
+pub struct PickCx<'a> {
+    pub(crate) states: &'a [Arc<InstanceState>],
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) tried: Option<&'a Tried>,
+    pub(crate) level: Level,
+    pub(crate) wheel: &'a AtomicU64,
+    pub(crate) offset: u64,
+    pub(crate) random: &'a Random,
+}
+
+impl<'a> PickCx<'a> {
+    /// How many instances there are; never 0.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.states.len()
+    }
+
+    /// Whether there is none, which does not happen.
+    pub fn is_empty(&self) -> bool {
+        self.states.is_empty()
+    }
+
+    /// The request.
+    pub fn request(&self) -> &Request<'a> {
+        self.request
+    }
+
+    /// The state of the instance at `index`.
+    #[inline]
+    pub fn state(&self, index: usize) -> &InstanceState {
+        &self.states[index]
+    }
+
+    /// The next turn of the rotation, from 0 to 2^31 - 1. First attempts and later ones turn wheels of their own.
+    #[inline]
+    pub fn turn(&mut self) -> u64 {
+        self.wheel.fetch_add(1, Ordering::Relaxed).wrapping_add(self.offset) & POSITION_MASK
+    }
+
+    /// A random number.
+    #[inline]
+    pub fn random(&mut self) -> u64 {
+        self.random.next()
+    }
+
+    /// Whether the instance at `index` may be picked now.
+    #[inline]
+    pub fn fits(&self, index: usize) -> bool {
+        let state = &self.states[index];
+        let untried = match self.tried {
+            None => true,
+            Some(tried) => !tried.contains(state.uid()),
+        };
+        match self.level {
+            Level::Fit => untried && state.fits(),
+            Level::Untried => untried,
+            Level::Any => true,
+        }
+    }
+
+    /// Draws with `draw` until an instance fits, at most 16 times, then searches all of them from a random one on.
+    #[inline]
+    pub fn first_fit(&mut self, mut draw: impl FnMut(&mut Self) -> usize) -> Option<usize> {
+        for _ in 0..TURNS {
+            let index = draw(self);
+            if self.fits(index) {
+                return Some(index);
+            }
+        }
+        self.search()
+    }
+
+    #[cold]
+    fn search(&mut self) -> Option<usize> {
+        let n = self.len();
+        let from = below(self.random(), n);
+        (0..n).map(|step| (from + step) % n).find(|index| self.fits(*index))
+    }
+
+    pub(crate) fn pick_with(mut self, picker: &dyn Picker) -> Option<usize> {
+        picker.pick(&mut self)
+    }
+}

@@ -1,0 +1,103 @@
+use std::borrow::Cow;
+
+use super::tables::Alias;
+use super::{Candidates, PickCx, Picker, Policy};
+use crate::Weight;
+use crate::random::below;
+
+/// Of two different instances drawn at random, the one with fewer calls in flight.
+///
+/// The power of two choices (Mitzenmacher, 2001): nearly as even as looking at all instances, at the cost of two
+/// looks, and no herd runs to the one that is least loaded. Weighted, both draws go by weight and the loads are compared
+/// per weight. It counts the calls of this process only.
+///
+/// ```
+/// use evenkeel::policy::LeastRequest;
+///
+/// let policy = LeastRequest::default();
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LeastRequest;
+
+impl Policy for LeastRequest {
+    fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed("least-request")
+    }
+
+    fn picker(&self, set: &Candidates<'_>) -> Box<dyn Picker> {
+        let alias = set.thousandths().as_deref().and_then(Alias::new);
+        match (alias, set.weights()) {
+            (Some(alias), Some(weights)) => Box::new(Weighted { alias, weights: weights.into() }),
+            _ => Box::new(Plain),
+        }
+    }
+}
+
+/// How often two draws are taken before the set is searched; see the turns of a rotation.
+const DRAWS: u32 = 16;
+
+/// The better of two draws that fits.
+#[inline]
+fn better(
+    cx: &mut PickCx<'_>,
+    mut draw: impl FnMut(&mut PickCx<'_>) -> (usize, usize),
+    less_loaded: impl Fn(&PickCx<'_>, usize, usize) -> bool,
+) -> Option<usize> {
+    if cx.len() == 1 {
+        return cx.fits(0).then_some(0);
+    }
+    for _ in 0..DRAWS {
+        let (a, b) = draw(cx);
+        match (cx.fits(a), cx.fits(b)) {
+            (true, true) => return Some(if less_loaded(cx, b, a) { b } else { a }),
+            (true, false) => return Some(a),
+            (false, true) => return Some(b),
+            (false, false) => {}
+        }
+    }
+    cx.first_fit(|cx| below(cx.random(), cx.len()))
+}
+
+struct Plain;
+
+impl Picker for Plain {
+    #[inline]
+    fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
+        better(
+            cx,
+            |cx| {
+                // One number gives both draws: its halves are independent.
+                let (random, n) = (cx.random(), cx.len());
+                let a = below(random, n);
+                let b = below(random << 32, n - 1);
+                (a, if b >= a { b + 1 } else { b })
+            },
+            |cx, b, a| cx.state(b).in_flight() < cx.state(a).in_flight(),
+        )
+    }
+}
+
+struct Weighted {
+    alias: Alias,
+    weights: Box<[Weight]>,
+}
+
+impl Picker for Weighted {
+    fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
+        better(
+            cx,
+            |cx| {
+                let a = self.alias.at(cx.random());
+                // A heavy instance may be drawn again and again; then its neighbour is looked at, so that the two differ.
+                let b = (0..4).map(|_| self.alias.at(cx.random())).find(|b| *b != a);
+                (a, b.unwrap_or((a + 1) % cx.len()))
+            },
+            |cx, b, a| {
+                let load = |i: usize, of: usize| {
+                    u128::from(cx.state(i).in_flight()) * u128::from(self.weights[of].thousandths())
+                };
+                load(b, a) < load(a, b)
+            },
+        )
+    }
+}

@@ -1,0 +1,138 @@
+//! How one of the usable instances is picked: [`Policy`] and its [`Picker`]s.
+//!
+//! A policy builds a picker whenever the list changes, so that everything that depends on the list alone is precomputed;
+//! the pick itself is a plain call without a lock, an allocation or a clock.
+
+mod cx;
+mod least_request;
+mod random;
+mod round_robin;
+pub(crate) mod tables;
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use cx::PickCx;
+pub(crate) use cx::{Cursor, Level, POSITION_MASK};
+pub use least_request::LeastRequest;
+pub use random::RandomPick;
+pub use round_robin::RoundRobin;
+
+use crate::choice::Outcome;
+use crate::state::InstanceState;
+use crate::{ServiceInstance, Weight};
+
+/// What decides among usable instances.
+///
+/// The built-in ones are [`RoundRobin`] (the default), [`RandomPick`] and [`LeastRequest`]; each honours weights when
+/// the chain turns them on. `examples/custom_policy.rs` has one of a third party.
+pub trait Policy: Send + Sync + fmt::Debug + 'static {
+    /// What logs and reports call it.
+    fn name(&self) -> Cow<'static, str>;
+
+    /// What it needs from a lease beyond the count of calls in flight; nothing by default.
+    fn needs(&self) -> Needs {
+        Needs::NOTHING
+    }
+
+    /// A picker for this set; called once per change of the list and group.
+    fn picker(&self, set: &Candidates<'_>) -> Box<dyn Picker>;
+
+    /// The position at which a new rotation starts; `random` is one draw of the balancer's generator. A policy without a
+    /// rotation need not care.
+    fn start(&self, random: u64) -> u64 {
+        random
+    }
+
+    /// Hears how a call ended, if [`needs`](Self::needs) asked for it: `took` only with [`Needs::CLOCK`].
+    fn on_outcome(&self, instance: &InstanceState, outcome: Outcome, took: Option<Duration>) {
+        let _ = (instance, outcome, took);
+    }
+}
+
+/// Picks from the one set that it was built for.
+pub trait Picker: Send + Sync {
+    /// The index of an instance for which [`PickCx::fits`] holds; `None` when there is none.
+    ///
+    /// An instance that does not fit makes the wheel turn again: taking its neighbour would give that one two shares.
+    fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize>;
+
+    /// The order of its turns, if it has one, so that the rotation goes on after the same instance in the next list.
+    fn rotation(&self) -> Option<&dyn Rotation> {
+        None
+    }
+}
+
+/// A picker's order of turns.
+pub trait Rotation {
+    /// The index that has this turn.
+    fn at(&self, turn: u64) -> usize;
+    /// A turn that this index has; `None` if it never has one.
+    fn turn_of(&self, index: usize) -> Option<u64>;
+}
+
+/// The instances that a picker is built for, in the order of first sight; never empty.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidates<'a> {
+    states: &'a [Arc<InstanceState>],
+    weights: Option<&'a [Weight]>,
+}
+
+impl<'a> Candidates<'a> {
+    pub(crate) fn new(states: &'a [Arc<InstanceState>], weights: Option<&'a [Weight]>) -> Self {
+        Self { states, weights }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.states.len()
+    }
+
+    /// Whether there is none, which does not happen.
+    pub fn is_empty(&self) -> bool {
+        self.states.is_empty()
+    }
+
+    /// The instance at `index`.
+    pub fn instance(&self, index: usize) -> ServiceInstance {
+        self.states[index].instance()
+    }
+
+    /// Their weights, none of them 0; `None` when weights are off or all alike.
+    pub fn weights(&self) -> Option<&'a [Weight]> {
+        self.weights
+    }
+
+    fn thousandths(&self) -> Option<Vec<u64>> {
+        self.weights.map(|weights| weights.iter().map(|weight| weight.thousandths()).collect())
+    }
+}
+
+/// What a policy needs of a lease; both cost every call something, so nothing is the default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    outcomes: bool,
+    clock: bool,
+}
+
+impl Needs {
+    /// Nothing: the end of a lease costs one branch.
+    pub const NOTHING: Self = Self { outcomes: false, clock: false };
+    /// [`Policy::on_outcome`] is called.
+    pub const OUTCOMES: Self = Self { outcomes: true, clock: false };
+    /// It is called with the time that the call took: two readings of the clock per call.
+    pub const CLOCK: Self = Self { outcomes: true, clock: true };
+
+    pub(crate) fn outcomes(self) -> bool {
+        self.outcomes
+    }
+
+    pub(crate) fn clock(self) -> bool {
+        self.clock
+    }
+}

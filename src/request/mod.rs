@@ -1,0 +1,113 @@
+//! What a caller says of a request: [`Request`], over a [`RequestView`] of the client's own request.
+
+mod tried;
+mod view;
+
+use std::borrow::Cow;
+use std::fmt;
+
+pub use tried::Tried;
+pub use view::{HttpView, RequestView};
+
+/// What request stages and policies may look at. It borrows everything: nothing is copied, nothing is allocated.
+///
+/// Most calls need no more than [`Request::EMPTY`].
+///
+/// ```
+/// use evenkeel::Request;
+///
+/// let request = Request::EMPTY.with_hint("blue");
+/// assert_eq!(request.hint(), Some("blue"));
+/// assert_eq!(request.header("x-sc-lb-hint"), None); // no view: it has no headers
+/// ```
+#[derive(Clone, Copy, Default)]
+pub struct Request<'a> {
+    view: Option<&'a dyn RequestView>,
+    hint: Option<&'a str>,
+    tried: Option<&'a Tried>,
+}
+
+impl Request<'static> {
+    /// A request that says nothing of itself.
+    pub const EMPTY: Self = Self { view: None, hint: None, tried: None };
+}
+
+impl<'a> Request<'a> {
+    /// A request over a client's own one.
+    pub const fn of(view: &'a dyn RequestView) -> Self {
+        Self { view: Some(view), hint: None, tried: None }
+    }
+
+    /// The same request with a hint: the group of instances that it asks for (metadata `hint`).
+    #[must_use]
+    pub const fn with_hint<'b>(self, hint: &'b str) -> Request<'b>
+    where
+        'a: 'b,
+    {
+        Request { view: self.view, hint: Some(hint), tried: self.tried }
+    }
+
+    /// The same request with the instances that it has been sent to already; the pick avoids them while another is left,
+    /// and turns a wheel of its own, so that the first attempts of other requests rotate undisturbed.
+    #[must_use]
+    pub const fn with_tried<'b>(self, tried: &'b Tried) -> Request<'b>
+    where
+        'a: 'b,
+    {
+        Request { view: self.view, hint: self.hint, tried: Some(tried) }
+    }
+
+    /// The hint that the caller gave (not the header's).
+    pub const fn hint(&self) -> Option<&'a str> {
+        self.hint
+    }
+
+    /// The instances that were tried, if any was.
+    #[inline]
+    pub(crate) fn tried(&self) -> Option<&'a Tried> {
+        match self.tried {
+            Some(tried) if !tried.is_empty() => Some(tried),
+            _ => None,
+        }
+    }
+
+    /// The method, if there is a view that knows it.
+    pub fn method(&self) -> Option<&'a str> {
+        self.view.and_then(RequestView::method)
+    }
+
+    /// The URL, or its path, as the client has it.
+    pub fn url(&self) -> Option<Cow<'a, str>> {
+        self.view.and_then(RequestView::url)
+    }
+
+    /// The first value of the header `name`; case does not count.
+    pub fn header(&self, name: &str) -> Option<&'a str> {
+        self.view.and_then(|view| view.header(name))
+    }
+
+    /// The first value of the cookie `name`.
+    pub fn cookie(&self, name: &str) -> Option<&'a str> {
+        self.view.and_then(|view| view.cookie(name))
+    }
+
+    /// The first value of the query parameter `name`, with its escapes resolved.
+    pub fn query(&self, name: &str) -> Option<Cow<'a, str>> {
+        self.view.and_then(|view| view.query(name))
+    }
+
+    /// An attribute that the client keeps with its request.
+    pub fn attribute(&self, name: &str) -> Option<&'a str> {
+        self.view.and_then(|view| view.attribute(name))
+    }
+}
+
+impl fmt::Debug for Request<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("method", &self.method())
+            .field("hint", &self.hint)
+            .field("tried", &self.tried)
+            .finish_non_exhaustive()
+    }
+}

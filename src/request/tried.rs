@@ -1,0 +1,67 @@
+use crate::Choice;
+
+/// The instances that one call has been sent to, so that its next attempt goes to another.
+///
+/// The first four take no allocation. An instance stays the same one over every refresh of the list.
+#[derive(Clone, Debug, Default)]
+pub struct Tried {
+    inline: [u64; 4],
+    len: u8,
+    more: Vec<u64>,
+}
+
+impl Tried {
+    /// Nothing tried yet.
+    pub const fn new() -> Self {
+        Self { inline: [0; 4], len: 0, more: Vec::new() }
+    }
+
+    /// Adds the instance of `choice`; once is enough, twice does no harm.
+    pub fn add(&mut self, choice: &Choice) {
+        self.add_uid(choice.state().uid());
+    }
+
+    pub(crate) fn add_uid(&mut self, uid: u64) {
+        if self.contains(uid) {
+            return;
+        }
+        match self.inline.get_mut(usize::from(self.len)) {
+            Some(slot) => {
+                *slot = uid;
+                self.len += 1;
+            }
+            None => self.more.push(uid),
+        }
+    }
+
+    /// Whether nothing was tried.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many instances were tried.
+    pub fn len(&self) -> usize {
+        usize::from(self.len) + self.more.len()
+    }
+
+    #[inline]
+    pub(crate) fn contains(&self, uid: u64) -> bool {
+        self.inline[..usize::from(self.len)].contains(&uid) || self.more.contains(&uid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tried;
+
+    #[test]
+    fn it_keeps_more_than_fits_inline_and_each_once() {
+        let mut tried = Tried::new();
+        assert!(tried.is_empty() && !tried.contains(0));
+        for uid in (0..9).chain(0..9) {
+            tried.add_uid(uid);
+        }
+        assert_eq!(tried.len(), 9);
+        assert!((0..9).all(|uid| tried.contains(uid)) && !tried.contains(9));
+    }
+}

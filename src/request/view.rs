@@ -1,0 +1,199 @@
+use std::borrow::Cow;
+
+use http::header::COOKIE;
+use http::{HeaderMap, Method, Uri};
+
+/// A look at a client's own request. Every method has a default of `None`: give what you have.
+///
+/// ```
+/// use evenkeel::{Request, RequestView};
+///
+/// struct Message<'a> {
+///     tenant: &'a str,
+/// }
+/// impl RequestView for Message<'_> {
+///     fn attribute(&self, name: &str) -> Option<&str> {
+///         (name == "tenant").then_some(self.tenant)
+///     }
+/// }
+/// let message = Message { tenant: "acme" };
+/// assert_eq!(Request::of(&message).attribute("tenant"), Some("acme"));
+/// ```
+pub trait RequestView: Send + Sync {
+    /// The method, in upper case.
+    fn method(&self) -> Option<&str> {
+        None
+    }
+    /// The URL or its path.
+    fn url(&self) -> Option<Cow<'_, str>> {
+        None
+    }
+    /// The first value of a header; case does not count in its name.
+    fn header(&self, name: &str) -> Option<&str> {
+        let _ = name;
+        None
+    }
+    /// The first value of a cookie.
+    fn cookie(&self, name: &str) -> Option<&str> {
+        let _ = name;
+        None
+    }
+    /// The first value of a query parameter, its escapes resolved.
+    fn query(&self, name: &str) -> Option<Cow<'_, str>> {
+        let _ = name;
+        None
+    }
+    /// Anything else that the client keeps with its request.
+    fn attribute(&self, name: &str) -> Option<&str> {
+        let _ = name;
+        None
+    }
+}
+
+/// The view of an HTTP request in the types of the `http` crate.
+#[derive(Clone, Copy, Debug)]
+pub struct HttpView<'a> {
+    method: &'a Method,
+    uri: Target<'a>,
+    headers: &'a HeaderMap,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Target<'a> {
+    Uri(&'a Uri),
+    Text(&'a str),
+}
+
+impl<'a> HttpView<'a> {
+    /// A view of its parts.
+    pub const fn new(method: &'a Method, uri: &'a Uri, headers: &'a HeaderMap) -> Self {
+        Self { method, uri: Target::Uri(uri), headers }
+    }
+
+    /// A view of an [`http::Request`].
+    pub fn of<B>(request: &'a http::Request<B>) -> Self {
+        Self::new(request.method(), request.uri(), request.headers())
+    }
+
+    /// A view with the URL as text, for a client that keeps it so.
+    pub const fn with_text(method: &'a Method, url: &'a str, headers: &'a HeaderMap) -> Self {
+        Self { method, uri: Target::Text(url), headers }
+    }
+
+    fn query_text(&self) -> Option<&'a str> {
+        match self.uri {
+            Target::Uri(uri) => uri.query(),
+            Target::Text(url) => {
+                let url = url.split_once('#').map_or(url, |(url, _)| url);
+                url.split_once('?').map(|(_, query)| query)
+            }
+        }
+    }
+}
+
+impl RequestView for HttpView<'_> {
+    fn method(&self) -> Option<&str> {
+        Some(self.method.as_str())
+    }
+
+    fn url(&self) -> Option<Cow<'_, str>> {
+        Some(match self.uri {
+            Target::Uri(uri) => Cow::Owned(uri.to_string()),
+            Target::Text(url) => Cow::Borrowed(url),
+        })
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    fn cookie(&self, name: &str) -> Option<&str> {
+        // One header with several pairs and several headers with one (HTTP/2) mean the same.
+        self.headers
+            .get_all(COOKIE)
+            .iter()
+            .filter_map(|line| line.to_str().ok())
+            .flat_map(|line| line.split(';'))
+            .filter_map(|pair| pair.split_once('='))
+            .find(|(key, _)| key.trim() == name)
+            .map(|(_, value)| {
+                let value = value.trim();
+                value.strip_prefix('"').and_then(|v| v.strip_suffix('"')).unwrap_or(value)
+            })
+    }
+
+    fn query(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.query_text()?.split('&').find_map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decoded(key) == name).then(|| decoded(value))
+        })
+    }
+}
+
+/// A query's text with `+` and `%xx` resolved; borrowed when there is nothing to resolve. A broken escape stays.
+fn decoded(text: &str) -> Cow<'_, str> {
+    if !text.bytes().any(|b| b == b'%' || b == b'+') {
+        return Cow::Borrowed(text);
+    }
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = |i: usize| bytes.get(i).and_then(|b| char::from(*b).to_digit(16));
+        match (bytes[at], hex(at + 1), hex(at + 2)) {
+            (b'+', ..) => out.push(b' '),
+            (b'%', Some(high), Some(low)) => {
+                #[allow(clippy::cast_possible_truncation)] // two hex digits
+                out.push((high * 16 + low) as u8);
+                at += 2;
+            }
+            (byte, ..) => out.push(byte),
+        }
+        at += 1;
+    }
+    Cow::Owned(String::from_utf8_lossy(&out).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> http::Request<()> {
+        http::Request::builder()
+            .uri("/a?v=1%2C2&w=a+b&empty&broken=%zz#f")
+            .header("X-Hint", "blue")
+            .header("cookie", "a=1; id=\"n-1\"")
+            .header("cookie", "b=2; id=late")
+            .body(())
+            .unwrap()
+    }
+
+    #[test]
+    fn it_reads_headers_cookies_and_queries() {
+        let request = request();
+        let view = HttpView::of(&request);
+        assert_eq!(view.method(), Some("GET"));
+        assert_eq!(view.header("x-hint"), Some("blue"));
+        assert_eq!(view.header("no such\nheader"), None);
+        for (name, value) in
+            [("a", Some("1")), ("b", Some("2")), ("id", Some("n-1")), ("c", None), ("", None)]
+        {
+            assert_eq!(view.cookie(name), value);
+        }
+        let of = |name| view.query(name).map(Cow::into_owned);
+        assert_eq!(of("v").as_deref(), Some("1,2"));
+        assert_eq!(of("w").as_deref(), Some("a b"));
+        assert_eq!(of("empty").as_deref(), Some(""));
+        assert_eq!(of("broken").as_deref(), Some("%zz"));
+        assert_eq!(of("none"), None);
+        assert!(matches!(HttpView::of(&request).query("empty"), Some(Cow::Borrowed(_))));
+    }
+
+    #[test]
+    fn a_text_url_has_the_same_query() {
+        let (request, method) = (request(), Method::POST);
+        let view = HttpView::with_text(&method, "lb://order_service/p?v=1%2C2#?v=3", request.headers());
+        assert_eq!(view.query("v").as_deref(), Some("1,2"));
+        assert_eq!(HttpView::with_text(&method, "lb://x/p#?v=3", request.headers()).query("v"), None);
+    }
+}

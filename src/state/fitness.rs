@@ -1,0 +1,113 @@
+use crate::sync::{AtomicU8, Ordering};
+
+const USABLE: u8 = 0;
+const SKIPPED: u8 = 1;
+const PROBE_DUE: u8 = 2;
+const PROBING: u8 = 3;
+
+/// Whether an instance may be picked, in one byte that a pick reads beside the counter it writes.
+///
+/// ```text
+/// usable --fail--> skipped --(back-off over)--> probe due --claim--> probing --answer--> usable
+///                     ^                             ^                  |  |
+///                     |                             +---(cancelled)----+  |
+///                     +----------------------fail------------------------+
+/// ```
+#[derive(Debug)]
+pub(crate) struct Fitness(AtomicU8);
+
+/// What [`Fitness::claim`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// An ordinary call.
+    Usable,
+    /// This call is the one that probes.
+    Probe,
+    /// Another call was faster: pick again.
+    Taken,
+}
+
+impl Default for Fitness {
+    fn default() -> Self {
+        Self(AtomicU8::new(USABLE))
+    }
+}
+
+impl Fitness {
+    /// Whether a picker may take it: usable, or due for its one probing call.
+    #[inline]
+    pub(crate) fn fits(&self) -> bool {
+        matches!(self.0.load(Ordering::Relaxed), USABLE | PROBE_DUE)
+    }
+
+    /// Takes the instance for a call that a picker decided on.
+    #[inline]
+    pub(crate) fn claim(&self) -> Claim {
+        match self.0.load(Ordering::Relaxed) {
+            USABLE => Claim::Usable,
+            PROBE_DUE if self.step(PROBE_DUE, PROBING) => Claim::Probe,
+            _ => Claim::Taken,
+        }
+    }
+
+    /// Takes it although it may be skipped, since nothing better is left; true if the call's outcome matters to it.
+    pub(crate) fn claim_anyway(&self) -> bool {
+        self.claim() != Claim::Usable
+    }
+
+    /// A call was never sent. Whether this starts a new back-off: one burst of failures is one, and only the probing call
+    /// or a failure while usable counts.
+    pub(crate) fn fail(&self, probe: bool) -> bool {
+        self.step(USABLE, SKIPPED)
+            || (probe && (self.step(PROBING, SKIPPED) || self.step(PROBE_DUE, SKIPPED)))
+    }
+
+    /// The back-off is over.
+    pub(crate) fn probe_due(&self) {
+        self.step(SKIPPED, PROBE_DUE);
+    }
+
+    /// The probing call was given up: the next one probes.
+    pub(crate) fn release(&self) {
+        self.step(PROBING, PROBE_DUE);
+    }
+
+    /// It answered. Whether it had been out of use.
+    pub(crate) fn restore(&self) -> bool {
+        self.0.swap(USABLE, Ordering::AcqRel) != USABLE
+    }
+
+    /// Whether it is out of use, waiting for a probe included.
+    pub(crate) fn is_skipped(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != USABLE
+    }
+
+    fn step(&self, from: u8, to: u8) -> bool {
+        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_call_probes_and_its_end_decides() {
+        let fitness = Fitness::default();
+        assert_eq!(fitness.claim(), Claim::Usable);
+        assert!(fitness.fail(false), "the first failure starts a back-off");
+        assert!(!fitness.fail(false), "the rest of the burst does not");
+        assert!(!fitness.fits() && fitness.claim() == Claim::Taken);
+        fitness.probe_due();
+        assert!(fitness.fits());
+        assert_eq!(fitness.claim(), Claim::Probe);
+        assert!(!fitness.fits() && fitness.claim() == Claim::Taken, "one call probes, not two");
+        fitness.release();
+        assert_eq!(fitness.claim(), Claim::Probe);
+        assert!(fitness.fail(true));
+        assert!(fitness.is_skipped());
+        assert!(fitness.claim_anyway(), "fail-open: the outcome of this call matters");
+        assert!(fitness.restore() && !fitness.restore());
+        assert!(!fitness.claim_anyway());
+    }
+}

@@ -1,0 +1,248 @@
+use std::fmt;
+use std::sync::Arc;
+use std::task::Wake;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::fitness::{Claim, Fitness};
+use super::service::ServiceState;
+use crate::alarm::Alarm;
+use crate::choice::{Failure, Outcome};
+use crate::instance::InstanceData;
+use crate::sync::{AtomicU8, AtomicU32, Ordering};
+use crate::{ServiceId, ServiceInstance};
+
+const OBSERVED: u8 = 1;
+const TIMED: u8 = 2;
+
+/// What is known of one instance beyond its list entry: calls in flight, and whether it is skipped.
+///
+/// Keyed by identity, it outlives every list. The fields that a pick touches come first and share a cache line with the
+/// reference count that the lease writes anyway; over-aligning them would add a line.
+#[repr(C)]
+pub struct InstanceState {
+    in_flight: AtomicU32,
+    fitness: Fitness,
+    flags: AtomicU8,
+    uid: u64,
+    service: Arc<ServiceState>,
+    data: ArcSwap<InstanceData>,
+    skip: Mutex<Skip>,
+    alarm: Alarm,
+}
+
+#[derive(Debug, Default)]
+struct Skip {
+    /// Back-offs in a row.
+    failures: u32,
+    until: Option<Instant>,
+    /// When it left the list.
+    gone: Option<Instant>,
+    /// Whether its weight was warned about.
+    warned: bool,
+}
+
+impl InstanceState {
+    pub(crate) fn new(uid: u64, instance: &ServiceInstance, service: &Arc<ServiceState>) -> Arc<Self> {
+        Arc::new(Self {
+            in_flight: AtomicU32::new(0),
+            fitness: Fitness::default(),
+            flags: AtomicU8::new(0),
+            uid,
+            service: Arc::clone(service),
+            data: ArcSwap::new(instance.data()),
+            skip: Mutex::default(),
+            alarm: Alarm::default(),
+        })
+    }
+
+    /// The instance as the newest list has it.
+    pub fn instance(&self) -> ServiceInstance {
+        ServiceInstance::from_data(self.data.load_full())
+    }
+
+    /// Calls in flight from this process: leases that live.
+    #[inline]
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is out of use, because calls could not be sent to it; a probing call brings it back.
+    pub fn is_skipped(&self) -> bool {
+        self.fitness.is_skipped()
+    }
+
+    /// The service that it belongs to.
+    pub fn service_id(&self) -> &ServiceId {
+        self.service.id()
+    }
+
+    /// A number that no other instance of this service has, in the order of first sight.
+    #[inline]
+    pub fn uid(&self) -> u64 {
+        self.uid
+    }
+
+    /// Whether a picker may take it.
+    #[inline]
+    pub(crate) fn fits(&self) -> bool {
+        self.fitness.fits()
+    }
+
+    #[inline]
+    pub(crate) fn claim(&self) -> Claim {
+        self.fitness.claim()
+    }
+
+    pub(crate) fn claim_anyway(&self) -> bool {
+        self.fitness.claim_anyway()
+    }
+
+    #[inline]
+    pub(crate) fn enter(&self) {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn leave(&self) {
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn is_observed(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & OBSERVED != 0
+    }
+
+    #[inline]
+    pub(crate) fn is_timed(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & TIMED != 0
+    }
+
+    pub(crate) fn observe(&self, observed: bool, timed: bool) {
+        let flags = if observed { OBSERVED } else { 0 } | if timed { TIMED } else { 0 };
+        self.flags.store(flags, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn service(&self) -> &ServiceState {
+        &self.service
+    }
+
+    pub(crate) fn is(&self, instance: &ServiceInstance) -> bool {
+        ServiceInstance::data_is_same_identity(&self.data.load(), instance)
+    }
+
+    /// Takes over what a newer list says; whether anything differs.
+    pub(crate) fn update(&self, instance: &ServiceInstance) -> bool {
+        let old = self.data.load();
+        if instance.is_data(&old) {
+            return false;
+        }
+        let changed = ServiceInstance::from_data(Arc::clone(&old)) != *instance;
+        drop(old);
+        // Stored even if equal, so that the next comparison ends at the pointer.
+        self.data.store(instance.data());
+        changed
+    }
+
+    /// Notes when it was seen to be gone first, or that it is back.
+    pub(crate) fn mark_gone(&self, now: Option<Instant>) {
+        let mut skip = self.skip.lock();
+        skip.gone = match (skip.gone, now) {
+            (Some(since), Some(_)) => Some(since),
+            (_, now) => now,
+        };
+    }
+
+    pub(crate) fn gone_since(&self) -> Option<Instant> {
+        self.skip.lock().gone
+    }
+
+    /// True the first time only.
+    pub(crate) fn warn_once(&self) -> bool {
+        !std::mem::replace(&mut self.skip.lock().warned, true)
+    }
+
+    /// When the back-off of a skipped instance ends.
+    pub fn skipped_until(&self) -> Option<Instant> {
+        if self.is_skipped() { self.skip.lock().until } else { None }
+    }
+
+    /// What a lease has to tell at its end. Off the hot path: only for an observed instance, a probing call, or a call
+    /// that was never sent.
+    #[cold]
+    pub(crate) fn report(state: &Arc<Self>, outcome: Outcome, started: u64, probe: bool) {
+        let took = (started != 0).then(|| Duration::from_nanos(state.service.now().saturating_sub(started)));
+        match outcome {
+            Outcome::Failure(Failure::Connect) => Self::skip(state, probe),
+            Outcome::Cancelled if probe => state.fitness.release(),
+            // A time-out or a reset after the request was sent: the connection was made.
+            _ if probe => state.restore(),
+            _ => {}
+        }
+        if let Some(sink) = state.service.sink() {
+            sink.completed(state, outcome, took);
+        }
+    }
+
+    fn restore(&self) {
+        if !self.fitness.restore() {
+            return;
+        }
+        self.alarm.cancel();
+        let mut skip = self.skip.lock();
+        (skip.failures, skip.until) = (0, None);
+        drop(skip);
+        tracing::info!(service = %self.service.id(), instance = %self.instance(), "instance is back in use");
+    }
+
+    fn skip(state: &Arc<Self>, probe: bool) {
+        if !state.fitness.fail(probe) {
+            return;
+        }
+        let (runtime, limits) = state.service.back_off();
+        let (after, failures) = {
+            let mut skip = state.skip.lock();
+            let after = limits.after(skip.failures);
+            skip.failures = skip.failures.saturating_add(1);
+            skip.until = Some(Instant::now() + after);
+            (after, skip.failures)
+        };
+        tracing::info!(
+            service = %state.service.id(),
+            instance = %state.instance(),
+            failures,
+            back_off_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
+            "instance is skipped: a call could not be sent to it"
+        );
+        match runtime {
+            Some(runtime) => {
+                state.alarm.arm(&runtime, after, Arc::new(BackOffOver(Arc::downgrade(state))));
+            }
+            None => state.fitness.probe_due(),
+        }
+    }
+}
+
+struct BackOffOver(std::sync::Weak<InstanceState>);
+
+impl Wake for BackOffOver {
+    fn wake(self: Arc<Self>) {
+        if let Some(state) = self.0.upgrade() {
+            state.fitness.probe_due();
+        }
+    }
+}
+
+impl fmt::Debug for InstanceState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InstanceState")
+            .field("instance", &self.instance().to_string())
+            .field("in_flight", &self.in_flight())
+            .field("skipped", &self.is_skipped())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,11 @@
+//! What lives as long as an instance does, not as long as a list: [`InstanceState`].
+
+mod fitness;
+mod instance;
+mod registry;
+mod service;
+
+pub(crate) use fitness::Claim;
+pub use instance::InstanceState;
+pub(crate) use registry::Registry;
+pub(crate) use service::{BackOff, ServiceState, Sink};

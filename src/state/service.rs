@@ -1,0 +1,114 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use super::InstanceState;
+use crate::ServiceId;
+use crate::choice::Outcome;
+
+/// Who hears of the end of a lease: the balancer. It is reached through the instance's state, so that a lease is one
+/// pointer and nothing below points upwards by type.
+pub(crate) trait Sink: Send + Sync {
+    /// A lease ended: always called for a call that was never sent, else only if the policy asked to be told.
+    fn completed(self: Arc<Self>, state: &Arc<InstanceState>, outcome: Outcome, took: Option<Duration>);
+}
+
+/// What all instances of one service share.
+pub(crate) struct ServiceState {
+    id: ServiceId,
+    base: Instant,
+    allow_downgrade: AtomicBool,
+    limits: Mutex<(Option<Handle>, BackOff)>,
+    sink: OnceLock<Weak<dyn Sink>>,
+}
+
+/// The growing back-off of an instance that calls cannot be sent to: `min` doubling to `max`.
+///
+/// 1 s to 30 s by default: a restart takes seconds, and one probing call in 30 s disturbs nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BackOff {
+    pub(crate) min: Duration,
+    pub(crate) max: Duration,
+}
+
+impl Default for BackOff {
+    fn default() -> Self {
+        Self { min: Duration::from_secs(1), max: Duration::from_secs(30) }
+    }
+}
+
+impl BackOff {
+    /// The wait after `failures` in a row before this one.
+    pub(crate) fn after(self, failures: u32) -> Duration {
+        let factor = 1_u32.checked_shl(failures.min(31)).unwrap_or(u32::MAX);
+        self.min.checked_mul(factor).unwrap_or(self.max).min(self.max)
+    }
+}
+
+impl ServiceState {
+    pub(crate) fn new(id: ServiceId) -> Self {
+        Self {
+            id,
+            base: Instant::now(),
+            allow_downgrade: AtomicBool::new(false),
+            limits: Mutex::default(),
+            sink: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn id(&self) -> &ServiceId {
+        &self.id
+    }
+
+    /// Nanoseconds since this service was made, at least 1; a clock that goes back gives 1.
+    pub(crate) fn now(&self) -> u64 {
+        let passed = Instant::now().saturating_duration_since(self.base);
+        u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX).max(1)
+    }
+
+    pub(crate) fn configure(&self, allow_downgrade: bool, limits: BackOff) {
+        self.allow_downgrade.store(allow_downgrade, Ordering::Relaxed);
+        self.limits.lock().1 = limits;
+    }
+
+    /// Where timers run: the runtime of the newest look-up.
+    pub(crate) fn run_on(&self, runtime: &Handle) {
+        self.limits.lock().0 = Some(runtime.clone());
+    }
+
+    pub(crate) fn allow_downgrade(&self) -> bool {
+        self.allow_downgrade.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn back_off(&self) -> (Option<Handle>, BackOff) {
+        self.limits.lock().clone()
+    }
+
+    pub(crate) fn set_sink(&self, sink: Weak<dyn Sink>) {
+        // Set once, by the balancer that made this service.
+        let _ = self.sink.set(sink);
+    }
+
+    pub(crate) fn sink(&self) -> Option<Arc<dyn Sink>> {
+        self.sink.get().and_then(Weak::upgrade)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn back_off_doubles_to_its_maximum_and_never_overflows() {
+        let limits = BackOff::default();
+        let seconds: Vec<u64> = (0..7).map(|n| limits.after(n).as_secs()).collect();
+        assert_eq!(seconds, [1, 2, 4, 8, 16, 30, 30]);
+        assert_eq!(limits.after(u32::MAX), limits.max);
+        let huge = BackOff { min: Duration::MAX, max: Duration::MAX };
+        assert_eq!(huge.after(5), Duration::MAX);
+    }
+}

@@ -1,0 +1,92 @@
+use std::sync::Arc;
+
+use super::stages::WeightsStage;
+use super::{ListStage, Rank, RequestStage, StageCx};
+use crate::{ServiceId, ServiceInstance, Status};
+
+/// The stages of one service, sorted; pure data, replaced whole when the configuration changes.
+#[derive(Clone, Debug)]
+pub(crate) struct Chain {
+    /// Up to the groups.
+    pub(crate) outer: Vec<Arc<dyn ListStage>>,
+    /// Inside each group.
+    pub(crate) inner: Vec<Arc<dyn ListStage>>,
+    pub(crate) requests: Arc<[Arc<dyn RequestStage>]>,
+    pub(crate) weights: WeightsStage,
+}
+
+/// Why a list has nothing to choose from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The source listed none.
+    Empty,
+    /// Every instance is down.
+    AllDown,
+    /// Every instance that is not down has weight 0.
+    AllDrained,
+    /// A stage left none.
+    Filtered,
+    /// The request asks for a group that has no instance, and may not go elsewhere.
+    NoGroup,
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "the source lists none",
+            Self::AllDown => "all are down",
+            Self::AllDrained => "all are drained (weight 0)",
+            Self::Filtered => "a stage of the chain left none",
+            Self::NoGroup => "none is in the group that the request asks for",
+        })
+    }
+}
+
+impl Chain {
+    pub(crate) fn new(
+        mut lists: Vec<Arc<dyn ListStage>>,
+        requests: Vec<Arc<dyn RequestStage>>,
+        weights: WeightsStage,
+    ) -> Self {
+        // Stable: two stages of one rank keep the order in which they were added.
+        lists.sort_by_key(|stage| stage.rank());
+        let (inner, outer) = lists.into_iter().partition(|stage| stage.rank().is_inside_groups());
+        Self { outer, inner, requests: requests.into(), weights }
+    }
+
+    /// The list up to the groups, and why it is empty if it is.
+    pub(crate) fn usable(
+        &self,
+        mut list: Vec<ServiceInstance>,
+        service: &ServiceId,
+    ) -> (Vec<ServiceInstance>, Reason) {
+        let mut reason = Reason::Empty;
+        let cx = StageCx::new(service, None);
+        for stage in &self.outer {
+            if stage.rank() == Rank::Status && !list.is_empty() {
+                reason = if list.iter().all(|i| i.status() == Status::Down) {
+                    Reason::AllDown
+                } else {
+                    Reason::AllDrained
+                };
+                // Drained ones go first: they must not keep a worse tier of status from being used.
+                list.retain(|instance| !self.weights.weigh(instance).0.is_zero());
+            }
+            let before = list.len();
+            stage.apply(&mut list, &cx);
+            if before > 0 && list.is_empty() && stage.rank() > Rank::Status {
+                reason = Reason::Filtered;
+            }
+        }
+        (list, reason)
+    }
+
+    /// A group's list through the stages inside groups.
+    pub(crate) fn within(&self, list: &mut Vec<ServiceInstance>, service: &ServiceId, group: Option<&str>) {
+        let cx = StageCx::new(service, group);
+        for stage in &self.inner {
+            stage.apply(list, &cx);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Driver, Origin, Publish};
+use crate::ServiceInstance;
+use crate::discovery::{SupplyError, SupplyErrorKind};
+
+/// What the task does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Go on: read the watch, or end.
+    Go,
+    /// The empty answer of a watch is believed at this time, if nothing else comes.
+    BelieveAt(Instant),
+}
+
+impl<P: Publish> Driver<P> {
+    /// Takes a list from the source.
+    pub(super) fn answered(self: &Arc<Self>, list: Vec<ServiceInstance>, watch: bool) -> Next {
+        let now = Instant::now();
+        let at_hand = self.publish.has_instances() == Some(true);
+        let empty = list.is_empty();
+        let (settings, until) = {
+            let mut control = self.control.lock();
+            let settings = Arc::clone(&control.settings);
+            let guarded =
+                empty && at_hand && !settings.empty_guard.is_zero() && (!watch || settings.guard_watch);
+            control.failures = 0;
+            control.last_error = None;
+            control.backing_off = false;
+            let until = if guarded {
+                let first = control.empty_since.is_none();
+                let until = *control.empty_since.get_or_insert(now) + settings.empty_guard;
+                (now < until).then_some((until, first))
+            } else {
+                None
+            };
+            match until {
+                Some((until, _)) => control.limit = Some(until),
+                None => {
+                    control.empty_since = None;
+                    control.confirmed = Some(now);
+                    control.limit = (!watch && !empty).then(|| now + settings.hard_age);
+                }
+            }
+            (settings, until)
+        };
+        if let Some((until, first)) = until {
+            return self.guard(until, first, now, watch);
+        }
+        let changed = self.publish.publish(list, if watch { Origin::Push } else { Origin::Pull }, now);
+        if watch {
+            self.word.watching(false);
+            self.stop_ringing();
+        } else if empty {
+            self.word.finish(false, false);
+            self.ring(settings.empty_life, true);
+        } else if settings.caching {
+            self.word.finish(false, false);
+            self.ring(settings.ttl, settings.refresh_waits);
+        } else {
+            self.word.finish(true, true);
+        }
+        self.ended();
+        if let (Some(dir), true) = (&settings.disk, changed && !empty) {
+            super::disk::save(dir, self.base.service_id(), self.publish.raw());
+        }
+        Next::Go
+    }
+
+    /// An empty answer against a list at hand: the list is kept for a bounded time.
+    fn guard(self: &Arc<Self>, until: Instant, first: bool, now: Instant, watch: bool) -> Next {
+        self.publish.mark(Origin::Guarded);
+        if first {
+            tracing::warn!(
+                service = %self.base.service_id(),
+                seconds = until.saturating_duration_since(now).as_secs(),
+                "the source gives an empty list; the last one is kept until that is confirmed"
+            );
+        }
+        let next = if watch {
+            self.word.watching(false);
+            Next::BelieveAt(until)
+        } else {
+            self.word.finish(false, false);
+            // Asked again every 1 to 5 s, so that a passing emptiness ends as soon as it passes.
+            let again = Duration::from_secs(1) + Duration::from_secs(4).mul_f64(self.share());
+            let left = until.saturating_duration_since(now);
+            self.ring(again.min(left), left <= again);
+            Next::Go
+        };
+        self.ended();
+        next
+    }
+
+    /// Notes that there was no answer; returns how long to leave the source alone.
+    pub(super) fn failed(self: &Arc<Self>, error: SupplyError, watch: bool) -> Duration {
+        let now = Instant::now();
+        let error = error.of_service(self.base.service_id());
+        let (delay, bound, failures) = {
+            let mut control = self.control.lock();
+            let step = control.settings.back_off.after(control.failures);
+            if watch && control.failures == 0 {
+                // An open watch confirmed its list until now.
+                control.confirmed = control.confirmed.map(|_| now);
+            }
+            control.failures = control.failures.saturating_add(1);
+            // Full jitter over a tenth, so that the clients of a registry that returns do not come all at once, and none
+            // of them at once.
+            let delay = step.mul_f64(0.1 + 0.9 * self.share());
+            let bound = match (control.settings.stale_bound, control.confirmed) {
+                (Some(bound), Some(confirmed)) => confirmed.checked_add(bound),
+                _ => None,
+            };
+            control.limit = bound;
+            control.last_error = Some(error.clone());
+            (delay, bound, control.failures)
+        };
+        if bound.is_some_and(|bound| now >= bound) && self.publish.has_instances().is_some() {
+            tracing::warn!(service = %self.base.service_id(), "the last list is too old to be served any more");
+            self.publish.clear();
+        }
+        let at_hand = self.publish.has_instances().is_some();
+        if failures == 1 {
+            tracing::warn!(service = %self.base.service_id(), %error, at_hand, "no answer from the source");
+        } else {
+            tracing::debug!(service = %self.base.service_id(), %error, failures, "still no answer from the source");
+        }
+        self.control.lock().backing_off = !at_hand;
+        if at_hand {
+            self.publish.mark(if self.control.lock().confirmed.is_some() {
+                Origin::Stale
+            } else {
+                Origin::Disk
+            });
+        }
+        if watch {
+            self.word.watching(!at_hand);
+        } else {
+            self.word.finish(!at_hand, false);
+            let left = bound.map(|bound| bound.saturating_duration_since(now)).filter(|_| at_hand);
+            match left {
+                Some(left) if left <= delay => self.ring(left, true),
+                _ => self.ring(delay, false),
+            }
+        }
+        self.ended();
+        delay
+    }
+
+    /// The look-up went away with its runtime. The next caller starts another; a watch's list starts to age.
+    pub(super) fn aborted(self: &Arc<Self>) {
+        if self.word.load().is_closed() {
+            return;
+        }
+        let error = SupplyError::new(SupplyErrorKind::Aborted, "the runtime", "it was shut down")
+            .of_service(self.base.service_id());
+        {
+            let mut control = self.control.lock();
+            control.last_error = Some(error);
+            control.backing_off = false;
+        }
+        let at_hand = self.publish.has_instances().is_some();
+        if at_hand {
+            self.publish.mark(Origin::Stale);
+        }
+        self.word.finish(!at_hand, true);
+        self.ended();
+    }
+
+    /// The watch is closed, since nobody called for a while; the list ages from now on.
+    pub(super) fn fell_idle(self: &Arc<Self>) {
+        let settings = {
+            let mut control = self.control.lock();
+            control.limit = Some(Instant::now() + control.settings.hard_age);
+            Arc::clone(&control.settings)
+        };
+        self.publish.mark(Origin::Pull);
+        tracing::debug!(service = %self.base.service_id(), "nobody calls: the watch is closed");
+        if self.publish.has_instances().is_none() {
+            self.word.finish(true, true);
+            return;
+        }
+        self.word.finish(false, false);
+        self.ring(settings.ttl, settings.refresh_waits);
+    }
+
+    /// A number from 0 to 1.
+    #[allow(clippy::cast_precision_loss)] // 53 bits fit
+    fn share(&self) -> f64 {
+        (self.random.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}

@@ -1,0 +1,207 @@
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt};
+use tokio::time::Instant;
+
+use super::answer::Next;
+use super::{Driver, Publish, disk};
+use crate::ServiceInstance;
+use crate::discovery::{Lists, SupplyError, SupplyErrorKind};
+
+type Item = Result<Vec<ServiceInstance>, SupplyError>;
+
+/// One look-up; for a source that pushes, the watch.
+///
+/// It holds no strong reference while it waits, so that dropping the last handle of a balancer drops everything.
+pub(super) async fn run<P: Publish>(driver: Weak<Driver<P>>) {
+    let mut guard = Guard { driver: driver.clone(), finished: false };
+    warm_start(&driver).await;
+    while let Some(pause) = subscribe(&driver).await {
+        tokio::time::sleep(pause).await;
+    }
+    guard.finished = true;
+}
+
+/// Tells the balancer when the task goes away unfinished: its runtime was shut down, or it panicked.
+struct Guard<P: Publish> {
+    driver: Weak<Driver<P>>,
+    finished: bool,
+}
+
+impl<P: Publish> Drop for Guard<P> {
+    fn drop(&mut self) {
+        if !self.finished {
+            if let Some(driver) = self.driver.upgrade() {
+                driver.aborted();
+            }
+        }
+    }
+}
+
+/// Puts the list of an earlier process at hand, if nothing is yet. It is not served before the first look-up ended or
+/// took longer than a caller waits.
+async fn warm_start<P: Publish>(driver: &Weak<Driver<P>>) {
+    let Some((dir, service)) = driver.upgrade().and_then(|driver| {
+        let dir = driver.settings().disk.clone().filter(|_| driver.publish.has_instances().is_none())?;
+        Some((dir, driver.base.service_id().clone()))
+    }) else {
+        return;
+    };
+    let list = disk::load(dir, service).await;
+    if let (Some(driver), false) = (driver.upgrade(), list.is_empty()) {
+        driver.publish.publish(list, super::Origin::Disk, Instant::now());
+    }
+}
+
+/// Asks the source once. `Some` = it is a watch that broke: subscribe again after this pause.
+async fn subscribe<P: Publish>(driver: &Weak<Driver<P>>) -> Option<Duration> {
+    let (base, limit, expires, idle, patience) = {
+        let driver = driver.upgrade()?;
+        let control = driver.control.lock();
+        let settings = &control.settings;
+        (
+            Arc::clone(&driver.base),
+            settings.look_up_limit,
+            control.limit,
+            settings.idle,
+            settings.back_off.max,
+        )
+    };
+    let mut lists = match catch_unwind(AssertUnwindSafe(|| base.get())) {
+        Ok(lists) => lists,
+        Err(panic) => {
+            driver.upgrade()?.failed(panicked(&*panic), false);
+            return None;
+        }
+    };
+    drop(base);
+    let mut item = first(driver, &mut lists, limit, expires).await;
+    let mut watch = false;
+    loop {
+        // Look ahead: a stream that ends behind its item was a look-up, one that is not ready is a watch.
+        let mut over = false;
+        match next(&mut lists).now_or_never() {
+            // The newest list counts; an error behind a list is heard after it.
+            Some(Some(newer)) if newer.is_ok() || item.is_err() => {
+                item = newer;
+                continue;
+            }
+            Some(Some(broken)) => {
+                watch = true;
+                if let Ok(list) = item {
+                    driver.upgrade()?.answered(list, true);
+                }
+                item = broken;
+            }
+            Some(None) => over = true,
+            None => watch = true,
+        }
+        match item {
+            Ok(list) if over && !watch => {
+                driver.upgrade()?.answered(list, false);
+                return None;
+            }
+            Ok(list) => {
+                let believe = match driver.upgrade()?.answered(list, true) {
+                    Next::BelieveAt(at) => Some(at),
+                    Next::Go => None,
+                };
+                item = if over { Err(ended()) } else { changed(driver, &mut lists, believe, idle).await? };
+            }
+            Err(error) => {
+                let pause = driver.upgrade()?.failed(error, watch);
+                if over {
+                    return watch.then_some(pause);
+                }
+                // Some sources report an error and go on by themselves. One that says nothing for long is left.
+                match tokio::time::timeout(patience, next(&mut lists)).await {
+                    Ok(Some(newer)) => item = newer,
+                    Ok(None) => return Some(pause),
+                    Err(_) => {
+                        let driver = driver.upgrade()?;
+                        if driver.word.ask_idle() {
+                            driver.fell_idle();
+                            return None;
+                        }
+                        return Some(Duration::ZERO);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The first item, within the limit of a look-up.
+async fn first<P: Publish>(
+    driver: &Weak<Driver<P>>,
+    lists: &mut Lists,
+    limit: Duration,
+    expires: Option<Instant>,
+) -> Item {
+    let expiry = async {
+        match expires {
+            Some(at) => tokio::time::sleep_until(at).await,
+            None => std::future::pending().await,
+        }
+        if let Some(driver) = driver.upgrade() {
+            driver.word.expire();
+        }
+        std::future::pending::<Item>().await
+    };
+    tokio::select! {
+        biased;
+        item = next(lists) => item.unwrap_or_else(|| Err(ended())),
+        item = expiry => item,
+        () = tokio::time::sleep(limit) => Err(SupplyError::new(
+            SupplyErrorKind::Timeout,
+            "the source",
+            format!("nothing within {} ms", limit.as_millis()),
+        )),
+    }
+}
+
+/// What a watch says next. `None` = the driver is gone, or the watch is closed because nobody calls.
+async fn changed<P: Publish>(
+    driver: &Weak<Driver<P>>,
+    lists: &mut Lists,
+    mut believe: Option<Instant>,
+    idle: Duration,
+) -> Option<Item> {
+    loop {
+        let wake = believe.unwrap_or_else(|| Instant::now() + idle);
+        tokio::select! {
+            biased;
+            item = next(lists) => return Some(item.unwrap_or_else(|| Err(ended()))),
+            () = tokio::time::sleep_until(wake.min(Instant::now() + idle)) => {}
+        }
+        let driver = driver.upgrade()?;
+        if believe.is_some_and(|at| Instant::now() >= at) {
+            believe = None;
+            driver.answered(Vec::new(), true);
+        } else if driver.word.ask_idle() {
+            driver.fell_idle();
+            return None;
+        }
+    }
+}
+
+/// The next item; a panic of the source is an error.
+async fn next(lists: &mut Lists) -> Option<Item> {
+    match AssertUnwindSafe(lists.next()).catch_unwind().await {
+        Ok(item) => item,
+        Err(panic) => Some(Err(panicked(&*panic))),
+    }
+}
+
+fn ended() -> SupplyError {
+    SupplyError::new(SupplyErrorKind::Ended, "the source", "")
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> SupplyError {
+    let text =
+        panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    SupplyError::new(SupplyErrorKind::Panicked, "the source", text.unwrap_or_default())
+}

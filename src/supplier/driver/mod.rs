@@ -1,0 +1,406 @@
+//! Who drives a supplier's stream: one task per look-up for a pull source, one resident task for a watch, none otherwise.
+//!
+//! `freshness` is the byte that a pick reads; `look_up` the task; `answer` what an answer, or none, does to the list.
+
+mod answer;
+mod backstop;
+mod disk;
+mod freshness;
+mod look_up;
+mod settings;
+
+use std::sync::{Arc, Weak};
+use std::task::Wake;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::ServiceInstanceListSupplier;
+use crate::ServiceInstance;
+use crate::alarm::Alarm;
+use crate::discovery::{SupplyError, SupplyErrorKind};
+use crate::random::Random;
+use backstop::Backstop;
+pub(crate) use freshness::{Freshness, Word};
+pub(crate) use settings::Settings;
+
+/// Where the list at hand came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Origin {
+    /// A look-up.
+    Pull,
+    /// A watch, which confirms it as long as it is open.
+    Push,
+    /// The source gives an empty answer, which the empty guard does not believe yet.
+    Guarded,
+    /// The last look-up failed, or the watch broke: this is the list from before.
+    Stale,
+    /// A file of an earlier process; nothing was heard from the source yet.
+    Disk,
+}
+
+/// What takes the lists: a balancer, or a stream of lists.
+pub(crate) trait Publish: Send + Sync + 'static {
+    /// Takes a complete list as the source gave it, seen at `now`; whether it says anything new.
+    fn publish(&self, list: Vec<ServiceInstance>, origin: Origin, now: Instant) -> bool;
+    /// The list stands, but its origin changed.
+    fn mark(&self, origin: Origin);
+    /// Forgets the list: it is too old to be served.
+    fn clear(&self);
+    /// Whether a list with an instance is at hand; `None` when there is no list at all.
+    fn has_instances(&self) -> Option<bool>;
+    /// The newest list as the source gave it, if it is to be kept over a restart.
+    fn raw(&self) -> Vec<ServiceInstance>;
+    /// Look-ups run on this runtime.
+    fn run_on(&self, runtime: &Handle);
+}
+
+/// Keeps the list of one service and hands it to `P`.
+pub(crate) struct Driver<P> {
+    pub(crate) word: Freshness,
+    pub(crate) publish: P,
+    backstop: Backstop,
+    base: Arc<dyn ServiceInstanceListSupplier>,
+    runtime: Option<Handle>,
+    /// Counts look-ups that ended; whoever waits for one waits for this.
+    epoch: watch::Sender<u64>,
+    alarm: Alarm,
+    control: Mutex<Control>,
+    random: Random,
+}
+
+struct Control {
+    settings: Arc<Settings>,
+    /// `None`: the last look-up gave an answer.
+    last_error: Option<SupplyError>,
+    failures: u32,
+    confirmed: Option<Instant>,
+    /// Past this the list at hand is not served without waiting.
+    limit: Option<Instant>,
+    empty_since: Option<Instant>,
+    task: Option<JoinHandle<()>>,
+    runtime: Option<Handle>,
+    /// Nothing runs until the back-off is over, and there is no list.
+    backing_off: bool,
+    /// When a source with an open watch was last told to look.
+    poked: Option<Instant>,
+}
+
+/// Why a pick cannot be served at once.
+pub(crate) enum Unready {
+    /// Wait for the look-up.
+    Wait,
+    /// The source gave no answer and is left alone for a while.
+    Failed(SupplyError),
+    Closed,
+    /// There is no runtime to look up on.
+    NoRuntime,
+    /// The wait was longer than `choose-timeout`.
+    Timeout(Duration),
+}
+
+impl<P: Publish> Driver<P> {
+    pub(crate) fn new(
+        base: Arc<dyn ServiceInstanceListSupplier>,
+        settings: Settings,
+        runtime: Option<Handle>,
+        seed: Option<u64>,
+        publish: P,
+    ) -> Self {
+        Self {
+            word: Freshness::new(),
+            publish,
+            backstop: Backstop::new(),
+            base,
+            runtime,
+            epoch: watch::Sender::new(0),
+            alarm: Alarm::default(),
+            control: Mutex::new(Control {
+                settings: Arc::new(settings),
+                last_error: None,
+                failures: 0,
+                confirmed: None,
+                limit: None,
+                empty_since: None,
+                task: None,
+                runtime: None,
+                backing_off: false,
+                poked: None,
+            }),
+            random: Random::new(seed),
+        }
+    }
+
+    pub(crate) fn base(&self) -> &dyn ServiceInstanceListSupplier {
+        &*self.base
+    }
+
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.control.lock().settings)
+    }
+
+    /// Replaces the settings; a list that is older than the new TTL is looked up again.
+    pub(crate) fn reconfigure(self: &Arc<Self>, settings: Settings) {
+        let rearm = {
+            let mut control = self.control.lock();
+            if *control.settings == settings {
+                return;
+            }
+            control.settings = Arc::new(settings);
+            let settings = Arc::clone(&control.settings);
+            let (Some(confirmed), None, false) =
+                (control.confirmed, &control.last_error, self.word.load().is_busy())
+            else {
+                return;
+            };
+            control.limit = Some(confirmed + settings.hard_age);
+            (settings.ttl.saturating_sub(confirmed.elapsed()), settings.refresh_waits, settings.caching)
+        };
+        let (left, waits, caching) = rearm;
+        self.ring(if caching { left } else { Duration::ZERO }, waits || !caching);
+    }
+
+    /// What a pick does when the word wants attention. `Ok`: serve the list at hand.
+    #[cold]
+    pub(crate) fn attend(self: &Arc<Self>, word: Word) -> Result<(), Unready> {
+        if word.is_closed() {
+            return Err(Unready::Closed);
+        }
+        if word.asks_whether_idle() {
+            self.word.in_use();
+        }
+        if word.is_solo() && !word.is_busy() {
+            match self.backstop.check() {
+                Some(true) => self.word.expire(),
+                Some(false) => self.word.due(),
+                None => {}
+            }
+        }
+        let mut kicked = Ok(());
+        if self.word.load().is_due() {
+            kicked = self.kick();
+        }
+        let word = self.word.load();
+        if !word.must_wait() {
+            return Ok(());
+        }
+        kicked?;
+        if !word.is_busy() || self.control.lock().backing_off {
+            let control = self.control.lock();
+            if let (true, Some(error)) = (control.backing_off, &control.last_error) {
+                return Err(Unready::Failed(error.clone()));
+            }
+        }
+        Err(Unready::Wait)
+    }
+
+    /// Starts the look-up that is due, on the injected runtime or on the caller's.
+    pub(crate) fn kick(self: &Arc<Self>) -> Result<(), Unready> {
+        let Some(runtime) = self.runtime.clone().or_else(|| Handle::try_current().ok()) else {
+            return Err(Unready::NoRuntime);
+        };
+        let solo = runtime.runtime_flavor() == RuntimeFlavor::CurrentThread;
+        if !self.word.start(solo) {
+            return Ok(());
+        }
+        self.publish.run_on(&runtime);
+        {
+            let mut control = self.control.lock();
+            control.runtime = Some(runtime.clone());
+            control.backing_off = false;
+            if control.limit.is_some_and(|limit| Instant::now() >= limit) {
+                self.word.expire();
+            }
+        }
+        let task = runtime.spawn(look_up::run(Arc::downgrade(self)));
+        let old = self.control.lock().task.replace(task);
+        drop(old);
+        Ok(())
+    }
+
+    /// Asks the source again now, behind the callers. A source with an open watch is only told, at most once a second.
+    pub(crate) fn look_up(self: &Arc<Self>) {
+        self.word.due();
+        // Without a runtime the next caller that has one does it.
+        let _ = self.kick();
+        if !self.word.load().is_watching() {
+            return;
+        }
+        let now = Instant::now();
+        let runtime = {
+            let mut control = self.control.lock();
+            if control.poked.is_some_and(|at| now.saturating_duration_since(at) < Duration::from_secs(1)) {
+                return;
+            }
+            control.poked = Some(now);
+            control.runtime.clone()
+        };
+        if let (Some(runtime), Some(poke)) = (runtime, self.base.poke()) {
+            runtime.spawn(poke);
+        }
+    }
+
+    /// Waits until a list may be served; returns at once if that is so.
+    pub(crate) async fn ready(self: &Arc<Self>) -> Result<(), Unready> {
+        let started = Instant::now();
+        let settings = self.settings();
+        // Subscribed before the test, so that no end of a look-up is missed.
+        let mut epoch = self.epoch.subscribe();
+        let mut aborted = 0;
+        loop {
+            epoch.borrow_and_update();
+            let word = self.word.load();
+            if word.wants_attention() {
+                match self.attend(word) {
+                    Ok(()) => {}
+                    Err(Unready::Wait) => {
+                        let left = settings.choose_timeout.saturating_sub(started.elapsed());
+                        match tokio::time::timeout(left, epoch.changed()).await {
+                            Ok(_) => match self.outcome() {
+                                Ok(()) if self.settings().caching => continue,
+                                Ok(()) => {
+                                    return self.or_first_instance(started, &settings, &mut epoch).await;
+                                }
+                                Err(error) if error.kind() == SupplyErrorKind::Aborted && aborted < 3 => {
+                                    // The runtime that ran it went away: this caller's own one starts another.
+                                    aborted += 1;
+                                    continue;
+                                }
+                                Err(_) if self.publish.has_instances().is_some() => return Ok(()),
+                                Err(error) => return Err(Unready::Failed(error)),
+                            },
+                            Err(_) if self.publish.has_instances() == Some(true) => {
+                                // Served, and nobody waits again for that look-up.
+                                self.control.lock().limit = None;
+                                self.word.serve();
+                                return Ok(());
+                            }
+                            Err(_) => return Err(Unready::Timeout(started.elapsed())),
+                        }
+                    }
+                    Err(unready) => return Err(unready),
+                }
+            }
+            return self.or_first_instance(started, &settings, &mut epoch).await;
+        }
+    }
+
+    /// A list is at hand; if it is empty and the caller is to wait for the first instance, waits.
+    async fn or_first_instance(
+        self: &Arc<Self>,
+        started: Instant,
+        settings: &Settings,
+        epoch: &mut watch::Receiver<u64>,
+    ) -> Result<(), Unready> {
+        while self.publish.has_instances() == Some(false) {
+            let left = settings.wait_for_instances.saturating_sub(started.elapsed());
+            if left.is_zero() {
+                return Ok(());
+            }
+            // The list expires after its short life, and then this caller looks again.
+            let _ = tokio::time::timeout(left.min(settings.empty_life), epoch.changed()).await;
+            epoch.borrow_and_update();
+            let word = self.word.load();
+            if word.wants_attention() {
+                match self.attend(word) {
+                    Ok(()) | Err(Unready::Wait | Unready::Failed(_)) => {}
+                    Err(unready) => return Err(unready),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn outcome(&self) -> Result<(), SupplyError> {
+        self.control.lock().last_error.clone().map_or(Ok(()), Err)
+    }
+
+    /// Why the last look-up gave no answer, if it did not.
+    pub(crate) fn last_error(&self) -> Option<SupplyError> {
+        self.control.lock().last_error.clone()
+    }
+
+    pub(crate) fn epochs(&self) -> watch::Receiver<u64> {
+        self.epoch.subscribe()
+    }
+
+    fn ended(&self) {
+        self.epoch.send_modify(|epoch| *epoch += 1);
+    }
+
+    /// Arms the one timer: then a look-up is due, or (`expires`) the list may not be served.
+    fn ring(self: &Arc<Self>, after: Duration, expires: bool) {
+        self.backstop.arm(after, expires);
+        let runtime = self.control.lock().runtime.clone();
+        match runtime {
+            Some(runtime) => {
+                self.alarm.arm(&runtime, after, Arc::new(Ring { driver: Arc::downgrade(self), expires }));
+            }
+            None => self.rang(expires),
+        }
+    }
+
+    fn rang(&self, expires: bool) {
+        if expires {
+            self.word.expire()
+        } else {
+            self.word.due()
+        }
+        // A stream of lists waits for this too: it is a caller.
+        if self.word.load().is_due() {
+            self.epoch.send_modify(|_| {});
+        }
+    }
+
+    fn stop_ringing(&self) {
+        self.backstop.disarm();
+        self.alarm.cancel();
+    }
+
+    /// No look-up, no timer and no watch from here on. Bounded: the task is cut off, not waited for without end.
+    pub(crate) async fn close(&self) {
+        let task = self.shut();
+        if let Some(task) = task {
+            // A task that is stopped inside a blocking call ends when that does; a second is all it gets.
+            let _ = tokio::time::timeout(Duration::from_secs(1), task).await;
+        }
+    }
+
+    /// The same without waiting for the task to be gone.
+    pub(crate) fn shut(&self) -> Option<JoinHandle<()>> {
+        self.word.close();
+        self.stop_ringing();
+        let task = self.control.lock().task.take();
+        if let Some(task) = &task {
+            task.abort();
+        }
+        self.ended();
+        task
+    }
+}
+
+impl<P> Drop for Driver<P> {
+    fn drop(&mut self) {
+        if let Some(task) = self.control.get_mut().task.take() {
+            task.abort();
+        }
+    }
+}
+
+struct Ring<P> {
+    driver: Weak<Driver<P>>,
+    expires: bool,
+}
+
+impl<P: Publish> Wake for Ring<P> {
+    fn wake(self: Arc<Self>) {
+        if let Some(driver) = self.driver.upgrade() {
+            driver.rang(self.expires);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+use std::fmt;
+use std::sync::Arc;
+
+use crate::{Request, ServiceInstance};
+
+/// A rule by which a request narrows the list: it names one of the groups that the current list has.
+///
+/// Groups are formed from the instances when the list changes, so a value that no instance has costs one look-up, and a
+/// hostile one fills nothing. With several stages, each sees the groups that are left inside the choice of those before.
+///
+/// ```
+/// use evenkeel::supplier::{Groups, RequestStage, Selection};
+/// use evenkeel::{Request, ServiceInstance};
+///
+/// /// Sends a tenant to its own instances, if it has some.
+/// #[derive(Debug)]
+/// struct Tenant;
+///
+/// impl RequestStage for Tenant {
+///     fn name(&self) -> &str {
+///         "tenant"
+///     }
+///     fn groups(&self, instance: &ServiceInstance, emit: &mut dyn FnMut(&str)) {
+///         instance.metadata().get("tenants").into_iter().flat_map(|all| all.split(',')).for_each(emit);
+///     }
+///     fn select(&self, request: &Request<'_>, groups: &Groups) -> Selection {
+///         request.header("x-tenant").and_then(|tenant| groups.find(tenant)).into()
+///     }
+/// }
+/// ```
+pub trait RequestStage: Send + Sync + fmt::Debug + 'static {
+    /// What errors and reports call it; it is part of the key of a group's rotation.
+    fn name(&self) -> &str;
+
+    /// Names every group that `instance` belongs to; runs when the list changes.
+    fn groups(&self, instance: &ServiceInstance, emit: &mut dyn FnMut(&str));
+
+    /// The group for this request. Runs at every pick: no lock, no allocation, no clock.
+    fn select(&self, request: &Request<'_>, groups: &Groups) -> Selection;
+
+    /// Whether a group is a must: then a pick never leaves it, not even when all of it was tried. `false` by default.
+    fn is_strict(&self) -> bool {
+        false
+    }
+
+    /// Whether [`on_pick`](Self::on_pick) is to be called; `false` by default, which keeps it off the path.
+    fn wants_picks(&self) -> bool {
+        false
+    }
+
+    /// Hears what was picked for a request.
+    fn on_pick(&self, request: &Request<'_>, instance: &ServiceInstance) {
+        let _ = (request, instance);
+    }
+}
+
+/// What a request stage decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Selection {
+    /// The request does not narrow the list, or falls back to all of it.
+    All,
+    /// One group.
+    Group(GroupId),
+    /// The request must not be sent anywhere: [`Reason::NoGroup`](crate::Reason::NoGroup).
+    Nothing,
+}
+
+impl From<Option<GroupId>> for Selection {
+    /// A missing group falls back to all instances.
+    fn from(group: Option<GroupId>) -> Self {
+        group.map_or(Self::All, Self::Group)
+    }
+}
+
+/// A group of the current list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupId(pub(crate) u32);
+
+/// The groups of one stage in the current list, by name.
+#[derive(Debug, Default)]
+pub struct Groups(Box<[Arc<str>]>);
+
+impl Groups {
+    /// `names` are sorted and differ.
+    pub(crate) fn new(names: Box<[Arc<str>]>) -> Self {
+        Self(names)
+    }
+
+    /// The group of this name; case counts. It compares names and hashes nothing, so no name is slow on purpose.
+    #[inline]
+    pub fn find(&self, name: &str) -> Option<GroupId> {
+        let at = self.0.binary_search_by(|group| (**group).cmp(name)).ok()?;
+        u32::try_from(at).ok().map(GroupId)
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (GroupId, &str)> {
+        (0_u32..).zip(self.0.iter()).map(|(at, name)| (GroupId(at), &**name))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

@@ -1,0 +1,87 @@
+use std::fmt;
+
+use crate::{ServiceId, ServiceInstance};
+
+/// Where a list stage stands in the chain. The order of builder calls does not count.
+///
+/// Everything up to [`Filter`](Self::Filter) runs once on the whole list; then the groups that request stages name are
+/// formed; [`Zone`](Self::Zone) and what follows runs inside each group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Rank {
+    /// One entry per identity.
+    Duplicates,
+    /// What the registry says of an instance.
+    Status,
+    /// What probes say of it.
+    Health,
+    /// A stage of one's own before the groups; lower numbers first.
+    Filter(u16),
+    /// The own zone first.
+    Zone,
+    /// A part of the list for this client.
+    Subset,
+    /// A stage of one's own after the others; lower numbers first.
+    Custom(u16),
+}
+
+impl Rank {
+    pub(crate) fn is_inside_groups(self) -> bool {
+        self > Self::Filter(u16::MAX)
+    }
+}
+
+/// A rule that turns a list into another: **pure** (the same list gives the same list) and **total** (any list, also an
+/// empty one). It runs once per change, never per request, and never sees a request.
+///
+/// ```
+/// use evenkeel::ServiceInstance;
+/// use evenkeel::supplier::{ListStage, Rank, StageCx};
+///
+/// /// Only what runs our current protocol.
+/// #[derive(Debug)]
+/// struct Protocol(&'static str);
+///
+/// impl ListStage for Protocol {
+///     fn name(&self) -> &str {
+///         "protocol"
+///     }
+///     fn rank(&self) -> Rank {
+///         Rank::Filter(0)
+///     }
+///     fn apply(&self, list: &mut Vec<ServiceInstance>, _: &StageCx<'_>) {
+///         list.retain(|instance| instance.metadata().get("protocol") == Some(self.0));
+///     }
+/// }
+/// ```
+pub trait ListStage: Send + Sync + fmt::Debug + 'static {
+    /// What errors and reports call it.
+    fn name(&self) -> &str;
+    /// Where it stands.
+    fn rank(&self) -> Rank;
+    /// Changes the list.
+    fn apply(&self, list: &mut Vec<ServiceInstance>, cx: &StageCx<'_>);
+}
+
+/// What a list stage may know beside the list.
+#[derive(Clone, Copy, Debug)]
+pub struct StageCx<'a> {
+    service: &'a ServiceId,
+    group: Option<&'a str>,
+}
+
+impl<'a> StageCx<'a> {
+    pub(crate) fn new(service: &'a ServiceId, group: Option<&'a str>) -> Self {
+        Self { service, group }
+    }
+
+    /// The service.
+    pub fn service(&self) -> &'a ServiceId {
+        self.service
+    }
+
+    /// The group inside which the stage runs; `None` for the whole list.
+    pub fn group(&self) -> Option<&'a str> {
+        self.group
+    }
+}

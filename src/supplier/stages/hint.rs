@@ -1,0 +1,60 @@
+use super::super::{Groups, RequestStage, Selection};
+use crate::{Request, ServiceInstance};
+
+/// Instances whose metadata `hint` equals the request's hint; all of them when none does.
+///
+/// The hint is the first value of the header (default `X-SC-LB-Hint`) if it holds text, else the one that the caller gave
+/// with the request, else the configured one. Case counts. Unlike Spring's, a request without any hint is not one for
+/// instances tagged `default`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HintStage {
+    header: String,
+    default: Option<String>,
+}
+
+impl Default for HintStage {
+    fn default() -> Self {
+        Self { header: "X-SC-LB-Hint".to_owned(), default: None }
+    }
+}
+
+impl HintStage {
+    /// The header that carries the hint.
+    #[must_use]
+    pub fn with_header(mut self, name: impl Into<String>) -> Self {
+        self.header = name.into();
+        self
+    }
+
+    /// The hint of a request that has none.
+    #[must_use]
+    pub fn with_default(mut self, hint: impl Into<String>) -> Self {
+        self.default = Some(hint.into());
+        self
+    }
+}
+
+fn text(hint: &str) -> Option<&str> {
+    let hint = hint.trim();
+    (!hint.is_empty()).then_some(hint)
+}
+
+impl RequestStage for HintStage {
+    fn name(&self) -> &'static str {
+        "hint"
+    }
+
+    fn groups(&self, instance: &ServiceInstance, emit: &mut dyn FnMut(&str)) {
+        instance.metadata().get("hint").into_iter().for_each(emit);
+    }
+
+    fn select(&self, request: &Request<'_>, groups: &Groups) -> Selection {
+        request
+            .header(&self.header)
+            .and_then(text)
+            .or_else(|| request.hint().and_then(text))
+            .or(self.default.as_deref())
+            .and_then(|hint| groups.find(hint))
+            .into()
+    }
+}

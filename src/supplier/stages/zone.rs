@@ -1,0 +1,141 @@
+use super::super::{ListStage, Rank, StageCx};
+use crate::ServiceInstance;
+
+/// Keeps the instances of the client's own zone, if there are any; else all. Zones are compared without case.
+///
+/// By default as Spring: one local instance is enough, and then it takes all traffic of the local clients, however many
+/// they are (three instances, one of them local, two clients local: 668 of 1002 requests). Two guards against that, both
+/// off by default: a least number of local instances, and a limit of the share that a local instance would get over the
+/// share that it would get if all were used.
+///
+/// ```
+/// use evenkeel::supplier::ZonePreference;
+///
+/// let stage = ZonePreference::new("eu-1a").with_min_local_instances(2).with_max_share(3.0);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ZonePreference {
+    zone: Option<String>,
+    min_local: usize,
+    max_share: Option<f64>,
+}
+
+impl ZonePreference {
+    /// The client's own zone; a blank one switches the preference off.
+    pub fn new(zone: impl Into<String>) -> Self {
+        let zone = zone.into().trim().to_owned();
+        Self { zone: (!zone.is_empty()).then_some(zone), min_local: 1, max_share: None }
+    }
+
+    /// With fewer local instances than this, all are used (default 1).
+    #[must_use]
+    pub fn with_min_local_instances(mut self, at_least: usize) -> Self {
+        self.min_local = at_least;
+        self
+    }
+
+    /// When a local instance would get more than this many times its even share of this client's traffic, all are used
+    /// (default: no limit). With one local instance of three it would get 3 times its share.
+    #[must_use]
+    pub fn with_max_share(mut self, times: f64) -> Self {
+        self.max_share = Some(times);
+        self
+    }
+
+    /// The zone, trimmed; `None` when the preference is off.
+    pub fn zone(&self) -> Option<&str> {
+        self.zone.as_deref()
+    }
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self.max_share {
+            Some(times) if !times.is_finite() || times < 1.0 => {
+                Err(format!("max-share is {times}, but a local share is never below 1 time the even one"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl ListStage for ZonePreference {
+    fn name(&self) -> &'static str {
+        "zone-preference"
+    }
+
+    fn rank(&self) -> Rank {
+        Rank::Zone
+    }
+
+    fn apply(&self, list: &mut Vec<ServiceInstance>, cx: &StageCx<'_>) {
+        let Some(own) = self.zone.as_deref() else { return };
+        let is_local =
+            |instance: &ServiceInstance| instance.zone().is_some_and(|zone| zone.eq_ignore_ascii_case(own));
+        let local = list.iter().filter(|instance| is_local(instance)).count();
+        if local == list.len() {
+            return;
+        }
+        let why = if local == 0 {
+            "no instance is in it"
+        } else if local < self.min_local {
+            "too few instances are in it"
+        } else if self.max_share.is_some_and(|times| share_over_even(list.len(), local) > times) {
+            "its instances would get too large a share"
+        } else {
+            list.retain(is_local);
+            return;
+        };
+        tracing::info!(
+            service = %cx.service(), group = cx.group().unwrap_or_default(), zone = own, local, all = list.len(),
+            "the zone preference is off, all instances are used: {why}"
+        );
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // a list has fewer than 2^52 entries
+fn share_over_even(all: usize, local: usize) -> f64 {
+    all as f64 / local as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ServiceId;
+
+    fn left(stage: &ZonePreference, zones: &[Option<&str>]) -> Vec<usize> {
+        let build = |(n, zone): (usize, &Option<&str>)| {
+            let builder = ServiceInstance::builder("h").port(i64::try_from(n).unwrap() + 1);
+            match zone {
+                Some(zone) => builder.with_metadata("zone", *zone).build().unwrap(),
+                None => builder.build().unwrap(),
+            }
+        };
+        let mut list: Vec<_> = zones.iter().enumerate().map(build).collect();
+        stage.apply(&mut list, &StageCx::new(&ServiceId::new("s").unwrap(), None));
+        list.iter().map(|i| usize::from(i.port().unwrap()) - 1).collect()
+    }
+
+    #[test]
+    fn case_010_missing_blank_and_case() {
+        let zones = [Some("us-east-1a"), Some("US-EAST-1A"), None, Some("eu-1"), Some(" ")];
+        for (own, expected) in [
+            ("", &[0, 1, 2, 3, 4][..]),
+            ("us-east-1a", &[0, 1]),
+            (" us-east-1a ", &[0, 1]),
+            ("ap-9", &[0, 1, 2, 3, 4]),
+        ] {
+            assert_eq!(left(&ZonePreference::new(own), &zones), expected, "{own:?}");
+        }
+        assert!(left(&ZonePreference::new("a"), &[]).is_empty());
+    }
+
+    #[test]
+    fn case_012_both_guards() {
+        let zones = [Some("az1"), Some("az2"), Some("az2")];
+        assert_eq!(left(&ZonePreference::new("az1"), &zones), [0]);
+        assert_eq!(left(&ZonePreference::new("az1").with_min_local_instances(2), &zones), [0, 1, 2]);
+        assert_eq!(left(&ZonePreference::new("az1").with_max_share(2.9), &zones), [0, 1, 2]);
+        assert_eq!(left(&ZonePreference::new("az1").with_max_share(3.0), &zones), [0]);
+        assert!(ZonePreference::new("z").with_max_share(f64::NAN).check().is_err());
+        assert!(ZonePreference::new("z").with_max_share(0.5).check().is_err());
+    }
+}
