@@ -13,6 +13,7 @@ pub(crate) struct Backstop {
     base: Instant,
     left: AtomicU32,
     spacing: AtomicU32,
+    quick: AtomicU32,
     checked: AtomicU64,
     /// Nanoseconds after `base`; `u64::MAX` when nothing is due.
     due: AtomicU64,
@@ -20,6 +21,8 @@ pub(crate) struct Backstop {
     expires: AtomicBool,
 }
 
+/// How many quick readings in a row make a busy caller.
+const QUICK: u32 = 4;
 /// The most picks between two readings.
 const AT_MOST: u64 = 128;
 
@@ -28,7 +31,8 @@ impl Backstop {
         Self {
             base: Instant::now(),
             left: AtomicU32::new(0),
-            spacing: AtomicU32::new(1),
+            spacing: AtomicU32::new(0),
+            quick: AtomicU32::new(0),
             checked: AtomicU64::new(0),
             due: AtomicU64::new(u64::MAX),
             window: AtomicU64::new(0),
@@ -71,10 +75,13 @@ impl Backstop {
         let passed = now.saturating_sub(self.checked.swap(now, Ordering::Relaxed)).max(1);
         let picks = u64::from(self.spacing.load(Ordering::Relaxed)) + 1;
         let wanted = self.window.load(Ordering::Relaxed) / 64;
-        let spacing =
-            (u128::from(picks) * u128::from(wanted) / u128::from(passed)).min(u128::from(AT_MOST - 1));
+        let wanted = u128::from(picks) * u128::from(wanted) / u128::from(passed);
+        // It grows after several quick readings only, and by doubling: a few picks in a row are no busy caller.
+        let quick = if wanted >= u128::from(picks) { self.quick.load(Ordering::Relaxed) + 1 } else { 0 };
+        let most = if quick >= QUICK { (2 * picks - 1).min(AT_MOST - 1) } else { picks - 1 };
+        self.quick.store(if quick >= QUICK { 0 } else { quick }, Ordering::Relaxed);
         #[allow(clippy::cast_possible_truncation)] // at most 127
-        let spacing = spacing as u32;
+        let spacing = wanted.min(u128::from(most)) as u32;
         self.spacing.store(spacing, Ordering::Relaxed);
         self.left.store(spacing, Ordering::Relaxed);
         None

@@ -80,14 +80,24 @@ async fn subscribe<P: Publish>(driver: &Weak<Driver<P>>) -> Option<Duration> {
     drop(base);
     let mut item = first(driver, &mut lists, limit, expires).await;
     let mut watch = false;
+    let mut skipped = 0;
     loop {
-        // Look ahead: a stream that ends behind its item was a look-up, one that is not ready is a watch.
-        let mut over = false;
-        match next(&mut lists).now_or_never() {
+        // Look ahead: a stream that ends behind its item was a look-up, one that is not ready is a watch. One that
+        // panicked must not be polled again.
+        let mut over = has_panicked(&item);
+        let ahead = if over { Some(None) } else { next(&mut lists).now_or_never() };
+        match ahead {
             // The newest list counts; an error behind a list is heard after it.
-            Some(Some(newer)) if newer.is_ok() || item.is_err() => {
+            Some(Some(newer)) if (newer.is_ok() || item.is_err()) && skipped < AT_ONCE => {
+                skipped += 1;
                 item = newer;
                 continue;
+            }
+            Some(Some(Ok(list))) => {
+                // It never stops to breathe: take what there is, and let others run.
+                watch = true;
+                item = Ok(list);
+                tokio::task::yield_now().await;
             }
             Some(Some(broken)) => {
                 watch = true;
@@ -99,6 +109,7 @@ async fn subscribe<P: Publish>(driver: &Weak<Driver<P>>) -> Option<Duration> {
             Some(None) => over = true,
             None => watch = true,
         }
+        skipped = 0;
         match item {
             Ok(list) if over && !watch => {
                 driver.upgrade()?.answered(list, false);
@@ -132,6 +143,13 @@ async fn subscribe<P: Publish>(driver: &Weak<Driver<P>>) -> Option<Duration> {
             }
         }
     }
+}
+
+/// How many items of a stream that are ready at once are passed over for the newest.
+const AT_ONCE: u32 = 64;
+
+fn has_panicked(item: &Item) -> bool {
+    item.as_ref().is_err_and(|error| error.kind() == SupplyErrorKind::Panicked)
 }
 
 /// The first item, within the limit of a look-up.

@@ -260,7 +260,7 @@ impl<P: Publish> Driver<P> {
                     Ok(()) => {}
                     Err(Unready::Wait) => {
                         let left = settings.choose_timeout.saturating_sub(started.elapsed());
-                        match tokio::time::timeout(left, epoch.changed()).await {
+                        match self.within(left, epoch.changed()).await {
                             Ok(_) => match self.outcome() {
                                 Ok(()) if self.settings().caching => continue,
                                 Ok(()) => {
@@ -303,7 +303,7 @@ impl<P: Publish> Driver<P> {
                 return Ok(());
             }
             // The list expires after its short life, and then this caller looks again.
-            let _ = tokio::time::timeout(left.min(settings.empty_life), epoch.changed()).await;
+            let _ = self.within(left.min(settings.empty_life), epoch.changed()).await;
             epoch.borrow_and_update();
             let word = self.word.load();
             if word.wants_attention() {
@@ -314,6 +314,14 @@ impl<P: Publish> Driver<P> {
             }
         }
         Ok(())
+    }
+
+    /// `future` with a limit, on the clock of the runtime that looks up: the caller may have none.
+    fn within<F: Future>(&self, limit: Duration, future: F) -> tokio::time::Timeout<F> {
+        let looking_up = || self.control.lock().runtime.clone();
+        let runtime = self.runtime.clone().or_else(|| Handle::try_current().ok()).or_else(looking_up);
+        let _entered = runtime.as_ref().map(Handle::enter);
+        tokio::time::timeout(limit, future)
     }
 
     fn outcome(&self) -> Result<(), SupplyError> {
