@@ -5,7 +5,9 @@
 
 mod alarm;
 mod balancer;
+pub mod call;
 mod choice;
+pub mod client;
 pub mod config;
 pub mod discovery;
 #[cfg(feature = "file")]
@@ -22,7 +24,7 @@ mod sync;
 pub use async_trait::async_trait;
 pub use balancer::{
     BoxFuture, ChooseError, ChooseErrorKind, ChooseExt, Choosing, LoadBalancer, LoadBalancerBuilder,
-    ReactiveLoadBalancer, Snapshot,
+    LoadBalancers, LoadBalancersBuilder, NotReady, ReactiveLoadBalancer, ServiceBuilder, Snapshot,
 };
 pub use choice::{Choice, Failure, Outcome, Track, TrackedBody};
 pub use instance::{

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::choice::{Failure, Outcome};
 use crate::discovery::SupplyError;
+use crate::policy::Policy;
 use crate::state::{InstanceState, Sink};
 use crate::supplier::driver::{Driver, Unready};
 use crate::supplier::{FixedSupplier, Reason, Supplier};
@@ -142,6 +143,31 @@ impl LoadBalancer {
     /// Whether it was closed.
     pub fn is_closed(&self) -> bool {
         self.core.driver.word.load().is_closed()
+    }
+
+    /// Calls in flight over all instances that are listed.
+    pub fn in_flight(&self) -> u32 {
+        self.snapshot().map_or(0, |list| list.all_instances().map(|state| state.in_flight()).sum())
+    }
+
+    /// Another chain and policy over the same instances, states and rotations.
+    pub(crate) fn reconfigure(&self, supplier: Supplier, policy: Arc<dyn Policy>, allow_downgrade: bool) {
+        let driver = &self.core.driver;
+        let Supplier { chain, settings, .. } = supplier;
+        driver.publish.service.configure(allow_downgrade, settings.back_off);
+        driver.publish.reconfigure(chain, policy);
+        driver.reconfigure(settings);
+    }
+
+    /// Why a request without any group would find nothing, if it would.
+    pub(crate) fn nothing_to_choose(&self) -> Option<ChooseError> {
+        match self.snapshot() {
+            None => Some(self.error(ChooseErrorKind::NotReady)),
+            Some(snapshot) => {
+                let reason = snapshot.reason()?;
+                Some(self.no_instances(&snapshot, reason))
+            }
+        }
     }
 
     /// Whether nobody else holds this balancer and no call is in flight.

@@ -5,6 +5,7 @@ mod builder;
 mod choosing;
 mod error;
 mod load_balancer;
+mod many;
 mod snapshot;
 mod view;
 
@@ -14,6 +15,7 @@ pub use builder::LoadBalancerBuilder;
 pub use choosing::Choosing;
 pub use error::{ChooseError, ChooseErrorKind};
 pub use load_balancer::LoadBalancer;
+pub use many::{LoadBalancers, LoadBalancersBuilder, NotReady, ServiceBuilder};
 pub use snapshot::Snapshot;
 
 use crate::{Choice, Request};

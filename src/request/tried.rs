@@ -34,6 +34,11 @@ impl Tried {
         }
     }
 
+    /// Whether the instance of `choice` was tried before.
+    pub fn has(&self, choice: &Choice) -> bool {
+        self.contains(choice.state().uid())
+    }
+
     /// Whether nothing was tried.
     pub fn is_empty(&self) -> bool {
         self.len == 0

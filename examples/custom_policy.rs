@@ -1,0 +1,70 @@
+//! A policy of one's own: the instance with the least priority number that fits, and round robin among equals.
+//!
+//! `cargo run --example custom_policy`
+
+use std::borrow::Cow;
+
+use evenkeel::policy::{Candidates, PickCx, Picker, Policy};
+use evenkeel::{Failure, LoadBalancer, Outcome, Request, ServiceInstance, SupplierBuilder};
+
+/// Primary instances first; secondary ones only when no primary can be used.
+#[derive(Debug)]
+struct Primaries;
+
+impl Policy for Primaries {
+    fn name(&self) -> Cow<'static, str> {
+        "primaries".into()
+    }
+
+    /// Runs when the list changes: everything that depends on the list alone is worked out here.
+    fn picker(&self, set: &Candidates<'_>) -> Box<dyn Picker> {
+        let mut tiers: Vec<(u32, Vec<usize>)> = Vec::new();
+        for index in 0..set.len() {
+            let priority = set.instance(index).priority();
+            match tiers.iter_mut().find(|(tier, _)| *tier == priority) {
+                Some((_, members)) => members.push(index),
+                None => tiers.push((priority, vec![index])),
+            }
+        }
+        tiers.sort_unstable();
+        Box::new(Tiers(tiers.into_iter().map(|(_, members)| members).collect()))
+    }
+}
+
+struct Tiers(Vec<Vec<usize>>);
+
+impl Picker for Tiers {
+    /// Runs per request: no lock, no allocation, no clock. An instance that does not fit makes the wheel turn again.
+    fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
+        self.0.iter().find_map(|members| {
+            (0..2 * members.len())
+                .map(|_| members[usize::try_from(cx.turn()).unwrap_or(0) % members.len()])
+                .find(|index| cx.fits(*index))
+        })
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let instance = |id: &str, priority| {
+        ServiceInstance::builder(format!("{id}.test")).port(80).id(id).priority(priority).build()
+    };
+    let list = [instance("primary-1", 0)?, instance("primary-2", 0)?, instance("secondary", 1)?];
+    let registry = evenkeel::discovery::SimpleDiscovery::new().with_instances("orders", list)?;
+    let supplier = SupplierBuilder::new("orders").with_discovery_client(registry).build()?;
+    let orders = LoadBalancer::builder(supplier).policy(Primaries).build();
+
+    for step in 0..6 {
+        let choice = orders.choose(&Request::EMPTY).await?;
+        let instance = choice.instance();
+        // Primaries cannot be reached from the third call on.
+        if step >= 2 && instance.priority() == 0 {
+            println!("{instance} cannot be reached");
+            choice.complete(Outcome::Failure(Failure::Connect));
+        } else {
+            println!("{instance} answers");
+            choice.complete(Outcome::Success);
+        }
+    }
+    Ok(())
+}

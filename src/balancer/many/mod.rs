@@ -1,0 +1,226 @@
+//! One balancer for each service: [`LoadBalancers`].
+
+mod builder;
+mod live;
+mod map;
+mod ready;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+pub use builder::{LoadBalancersBuilder, ServiceBuilder};
+pub use ready::NotReady;
+
+use super::LoadBalancer;
+use crate::config::{LoadBalancerProperties, Properties};
+use crate::discovery::{DiscoveryClient, SupplyError};
+use crate::supplier::BuildError;
+use crate::{InvalidServiceId, ServiceId, ServiceInstance};
+use builder::Recipe;
+use map::{Entry, Map};
+
+/// The balancers of many services: a cheap handle, whose clones share everything.
+///
+/// A service's balancer is made when it is first asked for, without a lock that services share and without waiting.
+/// Names compare without case and without a trailing dot. Services that the configuration or the code names stay for
+/// good; of other names, which may come from URLs, the 256 used last are kept (`cache.capacity`), and one with a call in
+/// flight as long as that lasts.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use evenkeel::config::Properties;
+/// use evenkeel::discovery::SimpleDiscovery;
+/// use evenkeel::{LoadBalancers, Request, ServiceInstance};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let registry = SimpleDiscovery::new().with_instances("orders", [ServiceInstance::new("10.0.0.1", 8080)?])?;
+/// let properties = Properties::default().set_for("orders", "cache.ttl", "5s")?;
+/// let balancers = LoadBalancers::from_properties(properties, registry)?;
+///
+/// balancers.ready(["orders"], Duration::from_secs(5)).await?;
+/// let choice = balancers.get("ORDERS")?.choose(&Request::EMPTY).await?;
+/// assert_eq!(choice.url("/api/42")?, "http://10.0.0.1:8080/api/42");
+/// balancers.shutdown().await;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct LoadBalancers {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    map: Map,
+    recipe: Recipe,
+    closed: AtomicBool,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        for task in self.tasks.get_mut() {
+            task.abort();
+        }
+    }
+}
+
+impl LoadBalancers {
+    /// Starts from a registry; properties and code for single services can be added.
+    pub fn builder(discovery: impl DiscoveryClient) -> LoadBalancersBuilder {
+        LoadBalancersBuilder::new(Arc::new(discovery))
+    }
+
+    /// Balancers as `properties` say, over `discovery`. Services of `eager-load.clients` are looked up at once if there
+    /// is a tokio runtime.
+    ///
+    /// # Errors
+    /// [`BuildError`] for a configured service whose chain cannot work.
+    pub fn from_properties(
+        properties: Properties,
+        discovery: impl DiscoveryClient,
+    ) -> Result<Self, BuildError> {
+        Self::builder(discovery).properties(properties).build()
+    }
+
+    /// Balancers over lists that never change: for a unit test, in one line.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use evenkeel::{LoadBalancers, ServiceInstance};
+    ///
+    /// let balancers = LoadBalancers::fixed([("orders", vec![ServiceInstance::new("127.0.0.1", 8080)?])])?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`BuildError`] for a name that is none.
+    pub fn fixed<S, I>(services: impl IntoIterator<Item = (S, I)>) -> Result<Self, BuildError>
+    where
+        S: AsRef<str>,
+        I: IntoIterator<Item = ServiceInstance>,
+    {
+        let registry = crate::discovery::SimpleDiscovery::new();
+        let mut builder = Self::builder(registry.clone());
+        for (name, instances) in services {
+            let name = name.as_ref();
+            let id = ServiceId::new(name).map_err(|error| invalid(name, &error))?;
+            registry.set(&id, instances);
+            builder = builder.service(name, |service| service);
+        }
+        builder.build()
+    }
+
+    /// The balancer of `service`, made if need be. Never waits.
+    ///
+    /// # Errors
+    /// [`BuildError`] for a name that is none (it is quoted), a chain that cannot work, a service for which balancing is
+    /// off (`enabled: false`), and after [`shutdown`](Self::shutdown).
+    pub fn get(&self, service: impl AsRef<str>) -> Result<LoadBalancer, BuildError> {
+        let name = service.as_ref();
+        if let Some(entry) = self.inner.map.find(name) {
+            return Ok(entry.balancer.clone());
+        }
+        self.make(name)
+    }
+
+    #[cold]
+    fn make(&self, name: &str) -> Result<LoadBalancer, BuildError> {
+        if self.inner.closed.load(Ordering::Acquire) {
+            return Err(BuildError::new(name, "the balancers were shut down".to_owned()));
+        }
+        let given = ServiceId::new(name).map_err(|error| invalid(name, &error))?;
+        let recipe = &self.inner.recipe;
+        let (id, kept) = recipe.spelling(&given);
+        let properties = recipe.properties(&id);
+        let balancer = recipe.build(&id, &properties)?;
+        let entry = self.inner.map.insert(Entry::new(id, balancer, kept, properties.cache.ttl));
+        if self.inner.closed.load(Ordering::Acquire) {
+            drop(entry.balancer.core.driver.shut());
+        }
+        Ok(entry.balancer.clone())
+    }
+
+    /// Whether `host` names a service, so that `http://host/...` is balanced: a configured one, one of the code, or one
+    /// that [`list_services`](Self::list_services) found. `lb://` needs no such name.
+    pub fn is_known(&self, host: &str) -> bool {
+        self.inner.recipe.is_known(host)
+    }
+
+    /// The effective properties of a service.
+    pub fn properties(&self, service: &ServiceId) -> LoadBalancerProperties {
+        self.inner.recipe.properties(service)
+    }
+
+    /// Asks the registry for the names of all services; from then on `http://name/...` is balanced for each of them.
+    ///
+    /// # Errors
+    /// [`SupplyError`] when the registry gives no answer; what was known stays.
+    pub async fn list_services(&self) -> Result<Vec<ServiceId>, SupplyError> {
+        let services = self.inner.recipe.discovery.services().await?;
+        self.inner.recipe.listed.store(Arc::new(services.clone()));
+        Ok(services)
+    }
+
+    /// The services that have a balancer now.
+    pub fn services(&self) -> Vec<ServiceId> {
+        self.inner.map.entries().iter().map(|entry| entry.id.clone()).collect()
+    }
+
+    /// Waits until each of `services` has an instance to choose: what a readiness probe asks.
+    ///
+    /// # Errors
+    /// [`NotReady`] after `limit`: it names who is missing, and why.
+    pub async fn ready<S: AsRef<str>>(
+        &self,
+        services: impl IntoIterator<Item = S>,
+        limit: Duration,
+    ) -> Result<(), NotReady> {
+        ready::ready(self, services.into_iter().map(|name| name.as_ref().to_owned()).collect(), limit).await
+    }
+
+    /// Closes every balancer: no look-up, watch or timer from here on. Calls in flight go on; to wait for them see
+    /// [`drain`](Self::drain). Takes at most a second, and may be called again.
+    pub async fn shutdown(&self) {
+        self.inner.closed.store(true, Ordering::Release);
+        for task in self.inner.tasks.lock().drain(..) {
+            task.abort();
+        }
+        let entries = self.inner.map.entries();
+        join_all(entries.iter().map(|entry| entry.balancer.close())).await;
+    }
+
+    /// [`shutdown`](Self::shutdown), then waits until no call is in flight, for `limit` at most; how many are left.
+    pub async fn drain(&self, limit: Duration) -> u32 {
+        self.shutdown().await;
+        let end = Instant::now() + limit;
+        loop {
+            let left = self.in_flight();
+            if left == 0 || Instant::now() >= end {
+                return left;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Calls in flight over all services.
+    pub fn in_flight(&self) -> u32 {
+        self.inner.map.entries().iter().map(|entry| entry.balancer.in_flight()).sum()
+    }
+}
+
+fn invalid(name: &str, error: &InvalidServiceId) -> BuildError {
+    BuildError::new(name, error.to_string())
+}
+
+impl fmt::Debug for LoadBalancers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoadBalancers").field("services", &self.services()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,217 @@
+use std::fmt;
+use std::sync::Arc;
+
+use ::reqwest::{IntoUrl, Method, Response, Url};
+
+use super::error::{Error, failure_of};
+use super::pool::Pools;
+use super::request::RequestBuilder;
+use super::{Via, lease};
+use crate::call::call;
+use crate::instance::Target;
+use crate::{Choice, HttpView, LoadBalancer, LoadBalancers, Request, ServiceInstance};
+
+/// Sends requests to the instances of services; see the [module](super). Cheap to clone.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    balancers: LoadBalancers,
+    pools: Pools,
+    /// For URLs that are not balanced.
+    plain: ::reqwest::Client,
+}
+
+/// How a request goes out.
+enum Route {
+    /// To its own host.
+    Plain,
+    To(LoadBalancer),
+}
+
+impl Client {
+    pub(super) fn new(
+        balancers: LoadBalancers,
+        make: impl Fn(&ServiceInstance) -> ::reqwest::ClientBuilder + Send + Sync + 'static,
+    ) -> Result<Self, ::reqwest::Error> {
+        let plain = ::reqwest::Client::builder().build()?;
+        let pools = Pools::new(Arc::new(make));
+        Ok(Self { inner: Arc::new(Inner { balancers, pools, plain }) })
+    }
+
+    /// A GET.
+    pub fn get(&self, url: impl IntoUrl) -> RequestBuilder {
+        self.request(Method::GET, url)
+    }
+
+    /// A HEAD.
+    pub fn head(&self, url: impl IntoUrl) -> RequestBuilder {
+        self.request(Method::HEAD, url)
+    }
+
+    /// A POST.
+    pub fn post(&self, url: impl IntoUrl) -> RequestBuilder {
+        self.request(Method::POST, url)
+    }
+
+    /// A PUT.
+    pub fn put(&self, url: impl IntoUrl) -> RequestBuilder {
+        self.request(Method::PUT, url)
+    }
+
+    /// A PATCH.
+    pub fn patch(&self, url: impl IntoUrl) -> RequestBuilder {
+        self.request(Method::PATCH, url)
+    }
+
+    /// A DELETE.
+    pub fn delete(&self, url: impl IntoUrl) -> RequestBuilder {
+        self.request(Method::DELETE, url)
+    }
+
+    /// A request of any method.
+    pub fn request(&self, method: Method, url: impl IntoUrl) -> RequestBuilder {
+        RequestBuilder::new(self.clone(), self.inner.plain.request(method, url))
+    }
+
+    /// Sends a finished request. The response's extensions hold a [`Via`] that names the instance.
+    ///
+    /// # Errors
+    /// [`Error`], which names service and instances.
+    pub async fn execute(&self, request: ::reqwest::Request) -> Result<Response, Error> {
+        self.execute_with_hint(request, None).await
+    }
+
+    pub(super) async fn execute_with_hint(
+        &self,
+        request: ::reqwest::Request,
+        hint: Option<&str>,
+    ) -> Result<Response, Error> {
+        match self.route(request.url())? {
+            Route::Plain => self.inner.plain.execute(request).await.map_err(Error::plain),
+            Route::To(balancer) => self.balanced(&balancer, request, hint).await,
+        }
+    }
+
+    /// The balancers behind this client.
+    pub fn balancers(&self) -> &LoadBalancers {
+        &self.inner.balancers
+    }
+
+    fn route(&self, url: &Url) -> Result<Route, Error> {
+        let host = url.host_str().unwrap_or_default();
+        let balanced = match url.scheme() {
+            "lb" => true,
+            // A port says that an address is meant.
+            "http" | "https" | "ws" | "wss" => url.port().is_none() && self.inner.balancers.is_known(host),
+            _ => false,
+        };
+        if !balanced {
+            return Ok(Route::Plain);
+        }
+        match self.inner.balancers.get(host) {
+            Ok(balancer) => Ok(Route::To(balancer)),
+            Err(error) => Err(Error::refused(url, error)),
+        }
+    }
+
+    async fn balanced(
+        &self,
+        balancer: &LoadBalancer,
+        mut request: ::reqwest::Request,
+        hint: Option<&str>,
+    ) -> Result<Response, Error> {
+        let original = request.url().as_str().to_owned();
+        let scheme = request.url().scheme().to_owned();
+        let (method, headers) = (request.method().clone(), request.headers().clone());
+        let view = HttpView::with_text(&method, &original, &headers);
+        let wanted = Request::of(&view);
+        let wanted = match hint {
+            Some(hint) => wanted.with_hint(hint),
+            None => wanted,
+        };
+        let limit = self.inner.balancers.properties(balancer.service_id()).connect_timeout;
+        // Kept for the second attempt; a body that is a stream cannot be.
+        let mut spare = request.try_clone();
+        let mut first = Some(std::mem::replace(&mut request, ::reqwest::Request::new(Method::GET, dummy())));
+        let send = |choice: &Choice| {
+            let request = first.take().or_else(|| spare.take())?;
+            let instance = choice.instance();
+            let prepared = choice
+                .target(Some(&scheme))
+                .map_err(Attempt::Target)
+                .and_then(|target| aim(request, &original, &target))
+                .and_then(|request| {
+                    let client = self.inner.pools.client(balancer, choice.state(), &instance, limit);
+                    client.map(|client| (client, request)).map_err(Attempt::Reqwest)
+                });
+            Some(async move {
+                let (client, request) = prepared?;
+                client.execute(request).await.map_err(Attempt::Reqwest)
+            })
+        };
+        let answered = call(balancer, &wanted, Attempt::failure, send).await.map_err(Error::call)?;
+        let via = Via::new(answered.choice.instance(), answered.attempts);
+        Ok(lease::hold(answered.response, answered.choice, via))
+    }
+}
+
+fn dummy() -> Url {
+    Url::parse("http://0.0.0.0/").unwrap_or_else(|_| unreachable!("a constant URL parses"))
+}
+
+/// Points the request at the instance: scheme and authority change, every other byte stays.
+fn aim(
+    mut request: ::reqwest::Request,
+    original: &str,
+    target: &Target,
+) -> Result<::reqwest::Request, Attempt> {
+    let url = target.rewrite(original);
+    *request.url_mut() = Url::parse(&url).map_err(|error| Attempt::Url(url, error.to_string()))?;
+    Ok(request)
+}
+
+/// What can go wrong in one attempt.
+#[derive(Debug)]
+pub(super) enum Attempt {
+    Reqwest(::reqwest::Error),
+    Target(crate::TargetError),
+    Url(String, String),
+}
+
+impl Attempt {
+    fn failure(&self) -> crate::Failure {
+        match self {
+            Self::Reqwest(error) => failure_of(error),
+            Self::Target(_) | Self::Url(..) => crate::Failure::Other,
+        }
+    }
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reqwest(error) => error.fmt(f),
+            Self::Target(error) => error.fmt(f),
+            Self::Url(url, why) => write!(f, "{url:?} is no URL: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Attempt {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            // The text is reqwest's own; its cause is the next one.
+            Self::Reqwest(error) => error.source(),
+            Self::Target(_) | Self::Url(..) => None,
+        }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("balancers", &self.inner.balancers).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,116 @@
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+
+use ::reqwest::Url;
+
+use super::client::Attempt;
+use crate::call::CallError;
+use crate::{BuildError, ChooseError, Failure, ServiceInstance};
+
+/// Why a request came to nothing; it names the service, the instances that were tried, and the cause.
+pub struct Error(Box<Kind>);
+
+#[derive(Debug)]
+enum Kind {
+    Plain(::reqwest::Error),
+    Refused { url: String, error: BuildError },
+    Call(CallError<Attempt>),
+}
+
+impl Error {
+    pub(super) fn plain(error: ::reqwest::Error) -> Self {
+        Self(Box::new(Kind::Plain(error)))
+    }
+
+    pub(super) fn refused(url: &Url, error: BuildError) -> Self {
+        Self(Box::new(Kind::Refused { url: url.as_str().to_owned(), error }))
+    }
+
+    pub(super) fn call(error: CallError<Attempt>) -> Self {
+        Self(Box::new(Kind::Call(error)))
+    }
+
+    /// The instances that were tried, in order.
+    pub fn tried(&self) -> &[ServiceInstance] {
+        match &*self.0 {
+            Kind::Call(error) => error.tried(),
+            _ => &[],
+        }
+    }
+
+    /// Why nothing was chosen, if that is what happened.
+    pub fn choose_error(&self) -> Option<&ChooseError> {
+        match &*self.0 {
+            Kind::Call(error) => error.choose_error(),
+            _ => None,
+        }
+    }
+
+    /// The error of reqwest, if there is one.
+    pub fn reqwest_error(&self) -> Option<&::reqwest::Error> {
+        match &*self.0 {
+            Kind::Plain(error) => Some(error),
+            Kind::Call(error) => match error.call_error()? {
+                Attempt::Reqwest(error) => Some(error),
+                _ => None,
+            },
+            Kind::Refused { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0 {
+            Kind::Plain(error) => error.fmt(f),
+            Kind::Refused { url, error } => write!(f, "{url:?} cannot be balanced: {error}"),
+            Kind::Call(error) => error.fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match &*self.0 {
+            Kind::Plain(error) => error.source(),
+            Kind::Refused { .. } => None,
+            Kind::Call(error) => error.source().and_then(StdError::source),
+        }
+    }
+}
+
+/// What an error of reqwest says of the instance; it looks through the whole chain of causes.
+///
+/// Not connected (refused, no route, unknown name, TLS handshake, connect time-out) is [`Failure::Connect`]: nothing of
+/// the request was sent.
+pub fn failure_of(error: &::reqwest::Error) -> Failure {
+    if error.is_connect() {
+        return Failure::Connect;
+    }
+    if error.is_timeout() {
+        return Failure::Timeout;
+    }
+    let mut cause: Option<&(dyn StdError + 'static)> = error.source();
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return match error.kind() {
+                io::ErrorKind::ConnectionRefused => Failure::Connect,
+                io::ErrorKind::TimedOut => Failure::Timeout,
+                io::ErrorKind::ConnectionReset
+                | io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::UnexpectedEof => Failure::Reset,
+                _ => Failure::Other,
+            };
+        }
+        cause = error.source();
+    }
+    if error.is_request() || error.is_body() { Failure::Reset } else { Failure::Other }
+}

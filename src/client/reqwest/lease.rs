@@ -1,0 +1,60 @@
+use std::sync::Arc;
+
+use ::reqwest::{Body, Response, ResponseBuilderExt};
+
+use crate::{Choice, ServiceInstance, Track};
+
+/// The instance that answered, in the extensions of a response.
+///
+/// ```no_run
+/// use evenkeel::client::reqwest::Via;
+///
+/// # fn example(response: reqwest::Response) {
+/// if let Some(via) = response.extensions().get::<Via>() {
+///     println!("{} after {} attempt(s)", via.instance(), via.attempts());
+/// }
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Via(Arc<(ServiceInstance, u32)>);
+
+impl Via {
+    pub(super) fn new(instance: ServiceInstance, attempts: u32) -> Self {
+        Self(Arc::new((instance, attempts)))
+    }
+
+    /// The instance.
+    pub fn instance(&self) -> &ServiceInstance {
+        &self.0.0
+    }
+
+    /// 1, or 2 when the first instance could not be reached.
+    pub fn attempts(&self) -> u32 {
+        self.0.1
+    }
+}
+
+impl Track for Response {
+    type Tracked = Response;
+
+    fn track(self, lease: Choice) -> Response {
+        let via = Via::new(lease.instance(), 1);
+        hold(self, lease, via)
+    }
+}
+
+/// The same response, whose body holds the lease.
+pub(super) fn hold(response: Response, lease: Choice, via: Via) -> Response {
+    let url = response.url().clone();
+    let (parts, body) = http::Response::<Body>::from(response).into_parts();
+    let tracked = lease.track(http::Response::from_parts(parts, body));
+    let (parts, body) = tracked.into_parts();
+    // The URL travels in an extension that only a builder can set.
+    let marked = http::Response::builder().url(url).body(());
+    let mut whole = http::Response::from_parts(parts, Body::wrap(body));
+    if let Ok(marked) = marked {
+        whole.extensions_mut().extend(marked.into_parts().0.extensions);
+    }
+    whole.extensions_mut().insert(via);
+    Response::from(whole)
+}
