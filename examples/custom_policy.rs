@@ -37,9 +37,11 @@ impl Picker for Tiers {
     /// Runs per request: no lock, no allocation, no clock. An instance that does not fit makes the wheel turn again.
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         self.0.iter().find_map(|members| {
-            (0..2 * members.len())
-                .map(|_| members[usize::try_from(cx.turn()).unwrap_or(0) % members.len()])
-                .find(|index| cx.fits(*index))
+            (0..2 * members.len()).find_map(|_| {
+                let turn = usize::try_from(cx.turn()).unwrap_or(0);
+                let index = members[turn % members.len()];
+                cx.fits(index).then_some(index)
+            })
         })
     }
 }
