@@ -109,8 +109,9 @@ impl Board {
     ) -> bool {
         let current = self.snapshot.load_full();
         let known = u32::try_from(raw.len()).unwrap_or(u32::MAX);
-        let (usable, reason) = control.chain.usable(raw.clone(), self.service.id());
-        control.raw = Some(raw);
+        let service = self.service.id();
+        let list = raw.iter().map(|instance| instance.within(service)).collect();
+        let (usable, reason) = control.chain.usable(list, service);
         let needs = control.policy.needs();
         let mut changed = force;
         let mut members: Vec<Member> = Vec::with_capacity(usable.len());
@@ -138,6 +139,7 @@ impl Board {
                     None => uids.is_empty(),
                 };
             if same {
+                control.raw = Some(raw);
                 current.confirmed.confirm(now, origin);
                 return false;
             }
@@ -167,6 +169,8 @@ impl Board {
             service = %self.service.id(), version = snapshot.version, known, usable = uids.len(), ?origin, "new list"
         );
         control.before = self.snapshot.swap(Some(snapshot));
+        // Last, so that a stage that panics leaves everything as it was.
+        control.raw = Some(raw);
         self.changes.send_replace(control.version);
         true
     }
@@ -181,8 +185,6 @@ impl Publish for Board {
                 return false;
             }
         }
-        let service = self.service.id();
-        let list = list.iter().map(|instance| instance.within(service)).collect();
         self.rebuild(&mut control, list, origin, now, false)
     }
 

@@ -1,3 +1,4 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -6,6 +7,8 @@ use tokio::time::Instant;
 use super::{Driver, Origin, Publish};
 use crate::ServiceInstance;
 use crate::discovery::{SupplyError, SupplyErrorKind};
+
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
 /// What the task does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +35,9 @@ impl<P: Publish> Driver<P> {
             control.backing_off = false;
             let until = if guarded {
                 let first = control.empty_since.is_none();
-                let until = *control.empty_since.get_or_insert(now) + settings.empty_guard;
+                let since = *control.empty_since.get_or_insert(now);
+                // A guard longer than the clock can count is kept for a year at a time.
+                let until = since.checked_add(settings.empty_guard).unwrap_or(now + YEAR);
                 (now < until).then_some((until, first))
             } else {
                 None
@@ -42,7 +47,7 @@ impl<P: Publish> Driver<P> {
                 None => {
                     control.empty_since = None;
                     control.confirmed = Some(now);
-                    control.limit = (!watch && !empty).then(|| now + settings.hard_age);
+                    control.limit = now.checked_add(settings.hard_age).filter(|_| !watch && !empty);
                 }
             }
             (settings, until)
@@ -50,7 +55,13 @@ impl<P: Publish> Driver<P> {
         if let Some((until, first)) = until {
             return self.guard(until, first, now, watch);
         }
-        let changed = self.publish.publish(list, if watch { Origin::Push } else { Origin::Pull }, now);
+        let origin = if watch { Origin::Push } else { Origin::Pull };
+        let publish = AssertUnwindSafe(|| self.publish.publish(list, origin, now));
+        let Ok(changed) = catch_unwind(publish) else {
+            // The list from before stands; the panic itself was reported by its hook.
+            self.failed(SupplyError::new(SupplyErrorKind::Panicked, "a stage of the chain", ""), watch);
+            return Next::Go;
+        };
         if watch {
             self.word.watching(false);
             self.stop_ringing();
@@ -161,6 +172,10 @@ impl<P: Publish> Driver<P> {
             let mut control = self.control.lock();
             control.last_error = Some(error);
             control.backing_off = false;
+            control.failures = control.failures.saturating_add(1);
+            if control.failures == 1 {
+                tracing::warn!(service = %self.base.service_id(), "the runtime of a look-up went away");
+            }
         }
         let at_hand = self.publish.has_instances().is_some();
         if at_hand {
@@ -174,7 +189,7 @@ impl<P: Publish> Driver<P> {
     pub(super) fn fell_idle(self: &Arc<Self>) {
         let settings = {
             let mut control = self.control.lock();
-            control.limit = Some(Instant::now() + control.settings.hard_age);
+            control.limit = Instant::now().checked_add(control.settings.hard_age);
             Arc::clone(&control.settings)
         };
         self.publish.mark(Origin::Pull);

@@ -16,8 +16,8 @@ type Item = Result<Vec<ServiceInstance>, SupplyError>;
 /// One look-up; for a source that pushes, the watch.
 ///
 /// It holds no strong reference while it waits, so that dropping the last handle of a balancer drops everything.
-pub(super) async fn run<P: Publish>(driver: Weak<Driver<P>>) {
-    let mut guard = Guard { driver: driver.clone(), finished: false };
+pub(super) async fn run<P: Publish>(mut guard: Guard<P>) {
+    let driver = guard.driver.clone();
     warm_start(&driver).await;
     while let Some(pause) = subscribe(&driver).await {
         tokio::time::sleep(pause).await;
@@ -25,18 +25,25 @@ pub(super) async fn run<P: Publish>(driver: Weak<Driver<P>>) {
     guard.finished = true;
 }
 
-/// Tells the balancer when the task goes away unfinished: its runtime was shut down, or it panicked.
-struct Guard<P: Publish> {
+/// Tells the balancer when the task goes away unfinished: its runtime was shut down, perhaps before it ever ran, or it
+/// panicked.
+pub(super) struct Guard<P: Publish> {
     driver: Weak<Driver<P>>,
     finished: bool,
 }
 
+impl<P: Publish> Guard<P> {
+    pub(super) fn new(driver: &Arc<Driver<P>>) -> Self {
+        Self { driver: Arc::downgrade(driver), finished: false }
+    }
+}
+
 impl<P: Publish> Drop for Guard<P> {
     fn drop(&mut self) {
-        if !self.finished {
-            if let Some(driver) = self.driver.upgrade() {
-                driver.aborted();
-            }
+        if !self.finished
+            && let Some(driver) = self.driver.upgrade()
+        {
+            driver.aborted();
         }
     }
 }

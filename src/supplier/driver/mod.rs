@@ -87,8 +87,8 @@ struct Control {
     runtime: Option<Handle>,
     /// Nothing runs until the back-off is over, and there is no list.
     backing_off: bool,
-    /// When a source with an open watch was last told to look.
-    poked: Option<Instant>,
+    /// When a call that could not be sent last led to a look-up.
+    suspected: Option<Instant>,
 }
 
 /// Why a pick cannot be served at once.
@@ -130,7 +130,7 @@ impl<P: Publish> Driver<P> {
                 task: None,
                 runtime: None,
                 backing_off: false,
-                poked: None,
+                suspected: None,
             }),
             random: Random::new(seed),
         }
@@ -158,7 +158,7 @@ impl<P: Publish> Driver<P> {
             else {
                 return;
             };
-            control.limit = Some(confirmed + settings.hard_age);
+            control.limit = confirmed.checked_add(settings.hard_age);
             (settings.ttl.saturating_sub(confirmed.elapsed()), settings.refresh_waits, settings.caching)
         };
         let (left, waits, caching) = rearm;
@@ -217,13 +217,20 @@ impl<P: Publish> Driver<P> {
                 self.word.expire();
             }
         }
-        let task = runtime.spawn(look_up::run(Arc::downgrade(self)));
-        let old = self.control.lock().task.replace(task);
+        let task = runtime.spawn(look_up::run(look_up::Guard::new(self)));
+        let old = {
+            let mut control = self.control.lock();
+            if self.word.load().is_closed() {
+                // Closed meanwhile, by somebody who found no task to stop.
+                task.abort();
+            }
+            control.task.replace(task)
+        };
         drop(old);
         Ok(())
     }
 
-    /// Asks the source again now, behind the callers. A source with an open watch is only told, at most once a second.
+    /// Asks the source again now, behind the callers; a source with an open watch is only told.
     pub(crate) fn look_up(self: &Arc<Self>) {
         self.word.due();
         // Without a runtime the next caller that has one does it.
@@ -231,18 +238,25 @@ impl<P: Publish> Driver<P> {
         if !self.word.load().is_watching() {
             return;
         }
-        let now = Instant::now();
-        let runtime = {
-            let mut control = self.control.lock();
-            if control.poked.is_some_and(|at| now.saturating_duration_since(at) < Duration::from_secs(1)) {
-                return;
-            }
-            control.poked = Some(now);
-            control.runtime.clone()
-        };
+        let runtime = self.control.lock().runtime.clone();
         if let (Some(runtime), Some(poke)) = (runtime, self.base.poke()) {
             runtime.spawn(poke);
         }
+    }
+
+    /// A call could not be sent: perhaps the registry knows more. At most once a second, so that a burst of dead
+    /// instances, or a registry that is away too, does not lead to a burst of look-ups.
+    pub(crate) fn suspect(self: &Arc<Self>) {
+        let now = Instant::now();
+        {
+            let mut control = self.control.lock();
+            if control.suspected.is_some_and(|at| now.saturating_duration_since(at) < Duration::from_secs(1))
+            {
+                return;
+            }
+            control.suspected = Some(now);
+        }
+        self.look_up();
     }
 
     /// Waits until a list may be served; returns at once if that is so.
@@ -253,7 +267,7 @@ impl<P: Publish> Driver<P> {
         let mut epoch = self.epoch.subscribe();
         let mut aborted = 0;
         loop {
-            epoch.borrow_and_update();
+            let seen = *epoch.borrow_and_update();
             let word = self.word.load();
             if word.wants_attention() {
                 match self.attend(word) {
@@ -261,8 +275,10 @@ impl<P: Publish> Driver<P> {
                     Err(Unready::Wait) => {
                         let left = settings.choose_timeout.saturating_sub(started.elapsed());
                         match self.within(left, epoch.changed()).await {
+                            // A timer rang, and no look-up ended.
+                            Ok(_) if *epoch.borrow() == seen => continue,
                             Ok(_) => match self.outcome() {
-                                Ok(()) if self.settings().caching => continue,
+                                // However old the list may be by now: it is the answer that this caller waited for.
                                 Ok(()) => {
                                     return self.or_first_instance(started, &settings, &mut epoch).await;
                                 }
