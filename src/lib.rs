@@ -12,6 +12,7 @@ pub mod config;
 pub mod discovery;
 #[cfg(feature = "file")]
 mod files;
+mod future;
 mod instance;
 pub mod policy;
 mod random;
@@ -23,10 +24,11 @@ mod sync;
 /// Re-exported, since [`DiscoveryClient`](discovery::DiscoveryClient) is implemented with it.
 pub use async_trait::async_trait;
 pub use balancer::{
-    BoxFuture, ChooseError, ChooseErrorKind, ChooseExt, Choosing, LoadBalancer, LoadBalancerBuilder,
-    LoadBalancers, LoadBalancersBuilder, NotReady, ReactiveLoadBalancer, ServiceBuilder, Snapshot,
+    ChooseError, ChooseErrorKind, ChooseExt, Choosing, LoadBalancer, LoadBalancerBuilder, LoadBalancers,
+    LoadBalancersBuilder, NotReady, ReactiveLoadBalancer, ServiceBuilder, Snapshot,
 };
 pub use choice::{Choice, Failure, Outcome, Track, TrackedBody};
+pub use future::BoxFuture;
 pub use instance::{
     InvalidInstance, InvalidServiceId, InvalidStatus, InvalidWeight, Metadata, ServiceId, ServiceInstance,
     ServiceInstanceBuilder, Status, Target, TargetError, Weight,

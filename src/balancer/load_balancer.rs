@@ -5,16 +5,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::board::{Board, age};
-use super::{
-    BoxFuture, ChooseError, ChooseErrorKind, Choosing, LoadBalancerBuilder, ReactiveLoadBalancer, Snapshot,
-};
+use super::{ChooseError, ChooseErrorKind, Choosing, LoadBalancerBuilder, ReactiveLoadBalancer, Snapshot};
 use crate::choice::{Failure, Outcome};
 use crate::discovery::SupplyError;
 use crate::policy::Policy;
 use crate::state::{InstanceState, Sink};
 use crate::supplier::driver::{Driver, Unready};
 use crate::supplier::{FixedSupplier, Reason, Supplier};
-use crate::{Choice, InvalidServiceId, Request, ServiceId, ServiceInstance};
+use crate::{BoxFuture, Choice, InvalidServiceId, Request, ServiceId, ServiceInstance};
 
 /// The balancer of one service: a cheap handle, whose clones share everything.
 ///

@@ -42,13 +42,12 @@ impl<P: Publish> Driver<P> {
             } else {
                 None
             };
-            match until {
-                Some((until, _)) => control.limit = Some(until),
-                None => {
-                    control.empty_since = None;
-                    control.confirmed = Some(now);
-                    control.limit = now.checked_add(settings.hard_age).filter(|_| !watch && !empty);
-                }
+            if let Some((until, _)) = until {
+                control.limit = Some(until);
+            } else {
+                control.empty_since = None;
+                control.confirmed = Some(now);
+                control.limit = now.checked_add(settings.hard_age).filter(|_| !watch && !empty);
             }
             (settings, until)
         };
