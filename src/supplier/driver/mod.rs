@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use super::ServiceInstanceListSupplier;
 use crate::ServiceInstance;
 use crate::alarm::Alarm;
-use crate::discovery::{SupplyError, SupplyErrorKind};
+use crate::discovery::{SourceHealth, SourceState, SupplyError, SupplyErrorKind};
 use crate::random::Random;
 use backstop::Backstop;
 pub(crate) use freshness::{Freshness, Word};
@@ -347,6 +347,23 @@ impl<P: Publish> Driver<P> {
     /// Why the last look-up gave no answer, if it did not.
     pub(crate) fn last_error(&self) -> Option<SupplyError> {
         self.control.lock().last_error.clone()
+    }
+
+    /// How the source is doing, as far as this service's answers tell.
+    pub(crate) fn source_health(&self) -> SourceHealth {
+        let watching = self.word.load().is_watching();
+        let control = self.control.lock();
+        let mut health = SourceHealth::default();
+        health.state = match (&control.last_error, control.confirmed) {
+            (Some(_), _) => SourceState::Failing,
+            (None, Some(_)) => SourceState::Healthy,
+            (None, None) => SourceState::Unknown,
+        };
+        health.last_ok =
+            if watching && control.last_error.is_none() { Some(Instant::now()) } else { control.confirmed };
+        health.last_error.clone_from(&control.last_error);
+        health.failures = control.failures;
+        health
     }
 
     pub(crate) fn epochs(&self) -> watch::Receiver<u64> {
