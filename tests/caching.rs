@@ -255,7 +255,8 @@ async fn outage(hangs: bool) {
     assert!(list.age() >= Duration::from_secs(550), "{:?}", list.age());
     let health = lb.source_health();
     assert_eq!(health.state, evenkeel::discovery::SourceState::Failing);
-    assert!(health.failures > 1 && health.last_ok.unwrap().elapsed() >= Duration::from_secs(550));
+    assert!(health.failures > 1, "{health:?}");
+    assert!(health.last_ok.unwrap().elapsed() >= Duration::from_secs(550), "{health:?}");
     for t in [600, 610, 620, 630, 640, 650, 659] {
         tokio::time::sleep_until(start + Duration::from_secs(t)).await;
         pick(&lb).await;

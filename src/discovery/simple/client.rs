@@ -90,7 +90,7 @@ impl SimpleDiscovery {
     }
 
     /// Takes over all lists of `other`; each changed one is pushed.
-    pub(super) fn replace_all(&self, other: Self) {
+    pub(super) fn replace_all(&self, other: &Self) {
         self.shared.lists.send_replace(other.shared.lists.borrow().clone());
     }
 

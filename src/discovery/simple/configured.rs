@@ -26,7 +26,7 @@ impl SimpleDiscovery {
 
     /// Takes over the instances that changed properties hold; services that they no longer name have none.
     pub fn reconfigure(&self, properties: &Properties) {
-        self.replace_all(Self::configured(properties));
+        self.replace_all(&Self::configured(properties));
     }
 }
 
@@ -42,16 +42,14 @@ fn entries(properties: &Properties) -> Vec<(ServiceId, Vec<SimpleEntry>)> {
 }
 
 fn entry(from: &SimpleInstanceProperties) -> SimpleEntry {
-    let mut entry = match &from.uri {
-        Some(uri) => SimpleEntry::uri(uri.as_str()),
-        None => match from.port {
-            Some(port) => SimpleEntry::at(from.host.as_str(), port),
-            None => {
-                let mut entry = SimpleEntry::default();
-                entry.host = Some(from.host.clone());
-                entry
-            }
-        },
+    let mut entry = match (&from.uri, from.port) {
+        (Some(uri), _) => SimpleEntry::uri(uri.as_str()),
+        (None, Some(port)) => SimpleEntry::at(from.host.as_str(), port),
+        (None, None) => {
+            let mut entry = SimpleEntry::default();
+            entry.set("host", from.host.as_str());
+            entry
+        }
     };
     if from.uri.is_none() {
         entry.secure = from.secure.map(|secure| secure.to_string());

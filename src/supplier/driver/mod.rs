@@ -353,17 +353,20 @@ impl<P: Publish> Driver<P> {
     pub(crate) fn source_health(&self) -> SourceHealth {
         let watching = self.word.load().is_watching();
         let control = self.control.lock();
-        let mut health = SourceHealth::default();
-        health.state = match (&control.last_error, control.confirmed) {
-            (Some(_), _) => SourceState::Failing,
-            (None, Some(_)) => SourceState::Healthy,
-            (None, None) => SourceState::Unknown,
-        };
-        health.last_ok =
-            if watching && control.last_error.is_none() { Some(Instant::now()) } else { control.confirmed };
-        health.last_error.clone_from(&control.last_error);
-        health.failures = control.failures;
-        health
+        SourceHealth {
+            state: match (&control.last_error, control.confirmed) {
+                (Some(_), _) => SourceState::Failing,
+                (None, Some(_)) => SourceState::Healthy,
+                (None, None) => SourceState::Unknown,
+            },
+            last_ok: if watching && control.last_error.is_none() {
+                Some(Instant::now())
+            } else {
+                control.confirmed
+            },
+            last_error: control.last_error.clone(),
+            failures: control.failures,
+        }
     }
 
     pub(crate) fn epochs(&self) -> watch::Receiver<u64> {
