@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -25,6 +26,8 @@ pub(crate) struct Board {
     pub(super) service: Arc<ServiceState>,
     pub(super) random: Random,
     changes: watch::Sender<u64>,
+    /// A stage asked to run the chain again while the control state was held.
+    dirty: AtomicBool,
     control: Mutex<Control>,
 }
 
@@ -61,6 +64,7 @@ impl Board {
             service,
             random: Random::new(seed),
             changes: watch::Sender::new(0),
+            dirty: AtomicBool::new(false),
             control: Mutex::new(Control {
                 chain,
                 policy,
@@ -81,11 +85,30 @@ impl Board {
     pub(crate) fn reconfigure(&self, chain: Chain, policy: Arc<dyn Policy>) {
         let mut control = self.control.lock();
         (control.chain, control.policy) = (chain, policy);
+        self.again(&mut control, true);
+        drop(control);
+        self.if_dirty();
+    }
+
+    /// Makes the snapshot again from the newest list.
+    fn again(&self, control: &mut Control, force: bool) {
         if let Some(raw) = control.raw.clone() {
             let current = self.snapshot.load_full();
             let (origin, at) =
                 current.map_or((Origin::Stale, Instant::now()), |c| (c.origin(), c.confirmed_at()));
-            self.rebuild(&mut control, raw, origin, at, true);
+            self.rebuild(control, raw, origin, at, force);
+        }
+    }
+
+    /// Does what a stage asked for while somebody held the control state. Never waits for it: whoever holds it comes here
+    /// afterwards.
+    fn if_dirty(&self) {
+        while self.dirty.load(Ordering::Acquire) {
+            let Some(mut control) = self.control.try_lock() else { return };
+            self.dirty.store(false, Ordering::Release);
+            // What a stage inside groups would do now is not known before it has done it.
+            let force = !control.chain.inner.is_empty();
+            self.again(&mut control, force);
         }
     }
 
@@ -185,7 +208,15 @@ impl Publish for Board {
             current.confirmed.confirm(now, origin);
             return false;
         }
-        self.rebuild(&mut control, list, origin, now, false)
+        let changed = self.rebuild(&mut control, list, origin, now, false);
+        drop(control);
+        self.if_dirty();
+        changed
+    }
+
+    fn recompute(&self) {
+        self.dirty.store(true, Ordering::Release);
+        self.if_dirty();
     }
 
     fn mark(&self, origin: Origin) {

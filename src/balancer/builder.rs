@@ -6,8 +6,8 @@ use super::board::Board;
 use super::load_balancer::Handle;
 use crate::policy::{Policy, RoundRobin};
 use crate::state::{ServiceState, Sink};
-use crate::supplier::Supplier;
 use crate::supplier::driver::Driver;
+use crate::supplier::{Chained, Hub, Supplier};
 
 /// Builds a [`LoadBalancer`].
 ///
@@ -47,10 +47,11 @@ impl LoadBalancerBuilder {
         let Supplier { base, chain, settings, runtime, seed, .. } = self.supplier;
         let service = Arc::new(ServiceState::new(base.service_id().clone()));
         service.configure(self.allow_downgrade, settings.back_off);
-        let board = Board::new(Arc::clone(&service), chain, self.policy, seed);
+        let board = Board::new(Arc::clone(&service), chain.clone(), self.policy, seed);
         let driver = Arc::new(Driver::new(base, settings, runtime, seed, board));
         let sink: Weak<dyn Sink> = Arc::downgrade(&driver) as Weak<dyn Sink>;
         service.set_sink(sink);
+        chain.attach(&Hub::new(Arc::downgrade(&driver) as Weak<dyn Chained>));
         LoadBalancer { core: Arc::new(Handle { driver }) }
     }
 }

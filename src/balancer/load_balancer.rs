@@ -1,5 +1,5 @@
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -11,7 +11,7 @@ use crate::discovery::{SourceHealth, SupplyError};
 use crate::policy::Policy;
 use crate::state::{InstanceState, Sink};
 use crate::supplier::driver::{Driver, Unready};
-use crate::supplier::{FixedSupplier, Reason, Supplier};
+use crate::supplier::{Chained, FixedSupplier, Hub, Reason, Supplier};
 use crate::{BoxFuture, Choice, InvalidServiceId, Request, ServiceId, ServiceInstance};
 
 /// The balancer of one service: a cheap handle, whose clones share everything.
@@ -159,6 +159,7 @@ impl LoadBalancer {
         let driver = &self.core.driver;
         let Supplier { chain, settings, .. } = supplier;
         driver.publish.service.configure(allow_downgrade, settings.back_off);
+        chain.attach(&Hub::new(Arc::downgrade(driver) as Weak<dyn Chained>));
         driver.publish.reconfigure(chain, policy);
         driver.reconfigure(settings);
     }

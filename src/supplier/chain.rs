@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::stages::WeightsStage;
-use super::{ListStage, Rank, RequestStage, StageCx};
+use super::{Hub, ListStage, Rank, RequestStage, StageCx};
 use crate::{ServiceId, ServiceInstance, Status};
 
 /// The stages of one service, sorted; pure data, replaced whole when the configuration changes.
@@ -53,6 +53,13 @@ impl Chain {
         lists.sort_by_key(|stage| stage.rank());
         let (inner, outer) = lists.into_iter().partition(|stage| stage.rank().is_inside_groups());
         Self { outer, inner, requests: requests.into(), weights }
+    }
+
+    /// Gives every stage the way back to its chain.
+    pub(crate) fn attach(&self, hub: &Hub) {
+        for stage in self.outer.iter().chain(&self.inner) {
+            stage.attach(hub);
+        }
     }
 
     /// The list up to the groups, and why it is empty if it is.

@@ -22,7 +22,8 @@ pub use chain::Reason;
 pub use driver::Origin;
 pub use request_stage::{GroupId, Groups, RequestStage, Selection};
 pub use source::{DiscoverySupplier, FixedSupplier};
-pub use stage::{ListStage, Rank, StageCx};
+pub(crate) use stage::Chained;
+pub use stage::{Hub, ListStage, Rank, StageCx};
 pub use stages::{
     Duplicates, HintStage, MetadataRoute, Source, StatusStage, WeightFn, WeightsStage, ZonePreference,
 };

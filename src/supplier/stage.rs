@@ -1,4 +1,6 @@
 use std::fmt;
+use std::sync::Weak;
+use std::time::Duration;
 
 use crate::{ServiceId, ServiceInstance};
 
@@ -61,6 +63,46 @@ pub trait ListStage: Send + Sync + fmt::Debug + 'static {
     fn rank(&self) -> Rank;
     /// Changes the list.
     fn apply(&self, list: &mut Vec<ServiceInstance>, cx: &StageCx<'_>);
+
+    /// Called once, before the first list: a stage with events of its own (a probe's verdict, a changed setting) keeps the
+    /// hub and asks it to run the chain again on the newest list.
+    fn attach(&self, hub: &Hub) {
+        let _ = hub;
+    }
+}
+
+/// The way from a stage back to its chain.
+#[derive(Clone)]
+pub struct Hub(Weak<dyn Chained>);
+
+pub(crate) trait Chained: Send + Sync {
+    fn recompute(&self);
+    fn idle_for(&self) -> Duration;
+}
+
+impl Hub {
+    pub(crate) fn new(chained: Weak<dyn Chained>) -> Self {
+        Self(chained)
+    }
+
+    /// Runs the stages again on the newest list; may be called from anywhere, also from a stage.
+    pub fn recompute(&self) {
+        if let Some(chained) = self.0.upgrade() {
+            chained.recompute();
+        }
+    }
+
+    /// How long nobody has asked for an instance, as far as that is known: somebody who asks later is seen at the next
+    /// call. `None` when the chain is gone.
+    pub fn idle_for(&self) -> Option<Duration> {
+        self.0.upgrade().map(|chained| chained.idle_for())
+    }
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub").field("alive", &(self.0.strong_count() > 0)).finish()
+    }
 }
 
 /// What a list stage may know beside the list.

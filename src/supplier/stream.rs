@@ -1,6 +1,6 @@
 //! A chain as a stream of lists, without a balancer.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use futures_util::stream;
 use parking_lot::Mutex;
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::driver::{Driver, Origin, Publish, Unready};
-use super::{Chain, Supplier};
+use super::{Chain, Chained, Hub, Supplier};
 use crate::discovery::{Lists, SupplyError, SupplyErrorKind};
 use crate::{ServiceId, ServiceInstance};
 
@@ -27,7 +27,10 @@ impl Streams {
                 lists: watch::Sender::new(None),
             };
             let (settings, runtime) = (supplier.settings.clone(), supplier.runtime.clone());
-            Arc::new(Driver::new(Arc::clone(&supplier.base), settings, runtime, supplier.seed, board))
+            let driver =
+                Arc::new(Driver::new(Arc::clone(&supplier.base), settings, runtime, supplier.seed, board));
+            supplier.chain.attach(&Hub::new(Arc::downgrade(&driver) as Weak<dyn Chained>));
+            driver
         });
         let state = Follow {
             lists: driver.publish.lists.subscribe(),
@@ -98,13 +101,11 @@ pub(super) struct ListBoard {
     lists: watch::Sender<Option<Arc<[ServiceInstance]>>>,
 }
 
-impl Publish for ListBoard {
-    fn publish(&self, list: Vec<ServiceInstance>, _: Origin, _: Instant) -> bool {
-        if self.raw.lock().as_ref() == Some(&list) {
-            return false;
-        }
-        let named = list.iter().map(|instance| instance.within(&self.service)).collect();
-        *self.raw.lock() = Some(list);
+impl ListBoard {
+    /// Runs the stages on the newest list and publishes what is left, if that differs.
+    fn shape(&self) -> bool {
+        let Some(raw) = self.raw.lock().clone() else { return false };
+        let named = raw.iter().map(|instance| instance.within(&self.service)).collect();
         let (mut usable, _) = self.chain.usable(named, &self.service);
         let all = usable.clone();
         self.chain.within(&mut usable, &self.service, None);
@@ -119,6 +120,20 @@ impl Publish for ListBoard {
             *current = Some(usable.into());
             true
         })
+    }
+}
+
+impl Publish for ListBoard {
+    fn publish(&self, list: Vec<ServiceInstance>, _: Origin, _: Instant) -> bool {
+        if self.raw.lock().as_ref() == Some(&list) {
+            return false;
+        }
+        *self.raw.lock() = Some(list);
+        self.shape()
+    }
+
+    fn recompute(&self) {
+        self.shape();
     }
 
     fn mark(&self, _: Origin) {}

@@ -156,7 +156,7 @@ async fn subscribe<P: Publish>(driver: &Weak<Driver<P>>) -> Option<Duration> {
                     Ok(None) => return Some(pause),
                     Err(_) => {
                         let driver = driver.upgrade()?;
-                        if driver.word.ask_idle() {
+                        if driver.idle_for() >= idle {
                             driver.fell_idle();
                             return None;
                         }
@@ -218,7 +218,7 @@ async fn changed<P: Publish>(
         if believe.is_some_and(|at| Instant::now() >= at) {
             believe = None;
             driver.answered(Vec::new(), true);
-        } else if driver.word.ask_idle() {
+        } else if driver.idle_for() >= idle {
             driver.fell_idle();
             return None;
         }

@@ -9,6 +9,7 @@ mod freshness;
 mod look_up;
 mod settings;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::task::Wake;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::ServiceInstanceListSupplier;
+use super::{Chained, ServiceInstanceListSupplier};
 use crate::ServiceInstance;
 use crate::alarm::Alarm;
 use crate::discovery::{SourceHealth, SourceState, SupplyError, SupplyErrorKind};
@@ -50,6 +51,8 @@ pub(crate) trait Publish: Send + Sync + 'static {
     fn publish(&self, list: Vec<ServiceInstance>, origin: Origin, now: Instant) -> bool;
     /// The list stands, but its origin changed.
     fn mark(&self, origin: Origin);
+    /// Runs the stages again on the newest list.
+    fn recompute(&self);
     /// Forgets the list: it is too old to be served.
     fn clear(&self);
     /// Whether a list with an instance is at hand; `None` when there is no list at all.
@@ -87,6 +90,8 @@ struct Control {
     runtime: Option<Handle>,
     /// Nothing runs until the back-off is over, and there is no list.
     backing_off: bool,
+    /// When a caller was last known to be there.
+    used: Instant,
     /// When a call that could not be sent last led to a look-up.
     suspected: Option<Instant>,
 }
@@ -130,6 +135,7 @@ impl<P: Publish> Driver<P> {
                 task: None,
                 runtime: None,
                 backing_off: false,
+                used: Instant::now(),
                 suspected: None,
             }),
             random: Random::new(seed),
@@ -173,6 +179,7 @@ impl<P: Publish> Driver<P> {
         }
         if word.asks_whether_idle() {
             self.word.in_use();
+            self.control.lock().used = Instant::now();
         }
         if word.is_solo() && !word.is_busy() {
             match self.backstop.check() {
@@ -213,6 +220,7 @@ impl<P: Publish> Driver<P> {
             let mut control = self.control.lock();
             control.runtime = Some(runtime.clone());
             control.backing_off = false;
+            control.used = Instant::now();
             if control.limit.is_some_and(|limit| Instant::now() >= limit) {
                 self.word.expire();
             }
@@ -349,6 +357,12 @@ impl<P: Publish> Driver<P> {
         self.control.lock().last_error.clone()
     }
 
+    /// How long no caller was seen; asks the next one to show up.
+    fn idle_for(&self) -> Duration {
+        self.word.ask_idle();
+        self.control.lock().used.elapsed()
+    }
+
     /// How the source is doing, as far as this service's answers tell.
     pub(crate) fn source_health(&self) -> SourceHealth {
         let watching = self.word.load().is_watching();
@@ -425,6 +439,19 @@ impl<P: Publish> Driver<P> {
         }
         self.ended();
         task
+    }
+}
+
+impl<P: Publish> Chained for Driver<P> {
+    fn recompute(&self) {
+        // It runs on the thread of whoever asked: a stage that panics must not take a prober with it.
+        if catch_unwind(AssertUnwindSafe(|| self.publish.recompute())).is_err() {
+            tracing::error!(service = %self.base.service_id(), "a stage of the chain panicked; the last list stands");
+        }
+    }
+
+    fn idle_for(&self) -> Duration {
+        Self::idle_for(self)
     }
 }
 
