@@ -11,6 +11,8 @@ pub mod discovery;
 #[cfg(feature = "file")]
 mod files;
 mod instance;
+#[cfg(all(test, evenkeel_loom))]
+mod loom;
 pub mod policy;
 mod random;
 mod request;

@@ -112,4 +112,8 @@ impl Rotation for Weighted {
     fn turn_of(&self, index: usize) -> Option<u64> {
         self.0.slot_of(index)
     }
+
+    fn turn_from(&self, index: usize, turn: u64) -> Option<u64> {
+        self.0.slot_from(index, turn)
+    }
 }

@@ -86,4 +86,17 @@ impl Sequence {
             Self::Stride(stride) => stride.slot_of(index),
         }
     }
+
+    /// The first turn from `turn` on at which this index comes up. `None` also for an order that is even from any
+    /// position on, whoever had the turn before: there is nothing to go forward to.
+    pub(crate) fn slot_from(&self, index: usize, turn: u64) -> Option<u64> {
+        match self {
+            Self::Even(len) => {
+                let index = Some(index as u64).filter(|index| index < len)?;
+                Some(turn.wrapping_add((index + len - turn % len) % len))
+            }
+            Self::Table(table) => table.next_slot_after(turn.wrapping_sub(1), index),
+            Self::Stride(_) => None,
+        }
+    }
 }
