@@ -228,8 +228,7 @@ impl ReactiveLoadBalancer for LoadBalancer {
 impl Sink for Driver<Board> {
     fn completed(self: Arc<Self>, state: &Arc<InstanceState>, outcome: Outcome, took: Option<Duration>) {
         if outcome == Outcome::Failure(Failure::Connect) {
-            // Perhaps the registry knows more.
-            self.look_up();
+            self.doubt();
         }
         if state.is_observed() {
             self.publish.policy().on_outcome(state, outcome, took);

@@ -133,7 +133,7 @@ async fn subscribe<P: Publish>(driver: &Weak<Driver<P>>) -> Option<Duration> {
                     Ok(None) => return Some(pause),
                     Err(_) => {
                         let driver = driver.upgrade()?;
-                        if driver.word.ask_idle() {
+                        if driver.nobody_called() {
                             driver.fell_idle();
                             return None;
                         }
@@ -199,7 +199,7 @@ async fn changed<P: Publish>(
         if believe.is_some_and(|at| Instant::now() >= at) {
             believe = None;
             driver.answered(Vec::new(), true);
-        } else if driver.word.ask_idle() {
+        } else if driver.nobody_called() {
             driver.fell_idle();
             return None;
         }

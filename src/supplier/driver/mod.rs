@@ -87,8 +87,10 @@ struct Control {
     runtime: Option<Handle>,
     /// Nothing runs until the back-off is over, and there is no list.
     backing_off: bool,
-    /// When a source with an open watch was last told to look.
+    /// When a call that could not be sent last made the source look.
     poked: Option<Instant>,
+    /// A source with an open watch that is told to look.
+    poking: Option<JoinHandle<()>>,
 }
 
 /// Why a pick cannot be served at once.
@@ -131,6 +133,7 @@ impl<P: Publish> Driver<P> {
                 runtime: None,
                 backing_off: false,
                 poked: None,
+                poking: None,
             }),
             random: Random::new(seed),
         }
@@ -220,28 +223,61 @@ impl<P: Publish> Driver<P> {
         let task = runtime.spawn(look_up::run(Arc::downgrade(self)));
         let old = self.control.lock().task.replace(task);
         drop(old);
+        self.unless_closed();
         Ok(())
     }
 
-    /// Asks the source again now, behind the callers. A source with an open watch is only told, at most once a second.
+    /// Asks the source again now, behind the callers. A source with an open watch is only told.
     pub(crate) fn look_up(self: &Arc<Self>) {
         self.word.due();
         // Without a runtime the next caller that has one does it.
         let _ = self.kick();
-        if !self.word.load().is_watching() {
-            return;
-        }
+        self.poke();
+    }
+
+    /// A call could not be sent: perhaps the source knows more. At most once a second, since every call may fail; and not
+    /// while the source itself gives no answer, which has a back-off of its own.
+    pub(crate) fn doubt(self: &Arc<Self>) {
         let now = Instant::now();
-        let runtime = {
+        {
             let mut control = self.control.lock();
-            if control.poked.is_some_and(|at| now.saturating_duration_since(at) < Duration::from_secs(1)) {
+            let lately = |at| now.saturating_duration_since(at) < Duration::from_secs(1);
+            if control.failures > 0 || control.poked.is_some_and(lately) {
                 return;
             }
             control.poked = Some(now);
-            control.runtime.clone()
+        }
+        self.look_up();
+    }
+
+    /// Tells a source with an open watch to look, unless it is still at it. Bounded, and stopped with everything else.
+    fn poke(&self) {
+        let word = self.word.load();
+        if !word.is_watching() || word.is_closed() {
+            return;
+        }
+        let (runtime, limit) = {
+            let control = self.control.lock();
+            if control.poking.as_ref().is_some_and(|task| !task.is_finished()) {
+                return;
+            }
+            (control.runtime.clone(), control.settings.look_up_limit)
         };
-        if let (Some(runtime), Some(poke)) = (runtime, self.base.poke()) {
-            runtime.spawn(poke);
+        let (Some(runtime), Some(poke)) = (runtime, self.base.poke()) else { return };
+        let task = runtime.spawn(async move {
+            // What comes of it arrives on the watch.
+            let _ = tokio::time::timeout(limit, poke).await;
+        });
+        if let Some(other) = self.control.lock().poking.replace(task) {
+            other.abort();
+        }
+        self.unless_closed();
+    }
+
+    /// What was started while the balancer was being closed may have been missed by that.
+    fn unless_closed(&self) {
+        if self.word.load().is_closed() {
+            drop(self.shut());
         }
     }
 
@@ -365,6 +401,16 @@ impl<P: Publish> Driver<P> {
         }
     }
 
+    /// An open watch asks whether anybody calls: true if nobody did since it asked before.
+    fn nobody_called(&self) -> bool {
+        if self.word.ask_idle() {
+            return true;
+        }
+        // A stream of lists is a caller as long as it is waited on: let it answer.
+        self.epoch.send_modify(|_| {});
+        false
+    }
+
     fn stop_ringing(&self) {
         self.backstop.disarm();
         self.alarm.cancel();
@@ -383,8 +429,11 @@ impl<P: Publish> Driver<P> {
     pub(crate) fn shut(&self) -> Option<JoinHandle<()>> {
         self.word.close();
         self.stop_ringing();
-        let task = self.control.lock().task.take();
-        if let Some(task) = &task {
+        let (task, poking) = {
+            let mut control = self.control.lock();
+            (control.task.take(), control.poking.take())
+        };
+        for task in [&task, &poking].into_iter().flatten() {
             task.abort();
         }
         self.ended();
@@ -394,7 +443,8 @@ impl<P: Publish> Driver<P> {
 
 impl<P> Drop for Driver<P> {
     fn drop(&mut self) {
-        if let Some(task) = self.control.get_mut().task.take() {
+        let control = self.control.get_mut();
+        for task in [control.task.take(), control.poking.take()].into_iter().flatten() {
             task.abort();
         }
     }
