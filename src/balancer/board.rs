@@ -37,6 +37,8 @@ struct Control {
     /// By the names of the groups, as long as they are listed.
     cursors: HashMap<String, Arc<Cursor>>,
     version: u64,
+    /// A stage or the policy panicked at the newest list: what is known of it is in no snapshot yet.
+    broken: bool,
     /// Kept until the next change, so that the request that drops the last guard does not free a list.
     before: Option<Arc<Snapshot>>,
 }
@@ -68,6 +70,7 @@ impl Board {
                 registry: Registry::default(),
                 cursors: HashMap::new(),
                 version: 0,
+                broken: false,
                 before: None,
             }),
         }
@@ -110,9 +113,8 @@ impl Board {
         let current = self.snapshot.load_full();
         let known = u32::try_from(raw.len()).unwrap_or(u32::MAX);
         let (usable, reason) = control.chain.usable(raw.clone(), self.service.id());
-        control.raw = Some(raw);
         let needs = control.policy.needs();
-        let mut changed = force;
+        let mut changed = std::mem::replace(&mut control.broken, true) || force;
         let mut members: Vec<Member> = Vec::with_capacity(usable.len());
         for instance in usable {
             let (weight, wrong) = control.chain.weights.weigh(&instance);
@@ -139,6 +141,7 @@ impl Board {
                 };
             if same {
                 current.confirmed.confirm(now, origin);
+                (control.raw, control.broken) = (Some(raw), false);
                 return false;
             }
         }
@@ -153,6 +156,7 @@ impl Board {
         };
         let (root, base) = build.tree(&members);
         control.cursors = build.new;
+        (control.raw, control.broken) = (Some(raw), false);
         let snapshot = Arc::new(Snapshot {
             version: control.version,
             known,

@@ -160,7 +160,10 @@ impl LoadBalancer {
             Some(None) => return Err(self.nothing(snapshot, Reason::NoGroup)),
             None => None,
         };
-        let Some(choice) = picked else { return Err(self.nothing(snapshot, snapshot.reason)) };
+        let Some(choice) = picked else {
+            let reason = if snapshot.is_empty() { snapshot.reason } else { Reason::NotPicked };
+            return Err(self.nothing(snapshot, reason));
+        };
         if snapshot.told {
             for stage in snapshot.stages.iter().filter(|stage| stage.wants_picks()) {
                 stage.on_pick(request, &choice.instance());

@@ -104,14 +104,9 @@ impl Publish for ListBoard {
             return false;
         }
         let named = list.iter().map(|instance| instance.within(&self.service)).collect();
+        let usable = self.chain.whole(named, &self.service);
+        // Last, so that a list at which a stage panics is not taken for known.
         *self.raw.lock() = Some(list);
-        let (mut usable, _) = self.chain.usable(named, &self.service);
-        let all = usable.clone();
-        self.chain.within(&mut usable, &self.service, None);
-        if usable.is_empty() {
-            // As in a balancer: a stage inside groups that leaves nothing is passed over.
-            usable = all;
-        }
         self.lists.send_if_modified(|current| {
             if current.as_deref() == Some(&*usable) {
                 return false;

@@ -27,9 +27,6 @@ impl<P: Publish> Driver<P> {
             let settings = Arc::clone(&control.settings);
             let guarded =
                 empty && at_hand && !settings.empty_guard.is_zero() && (!watch || settings.guard_watch);
-            control.failures = 0;
-            control.last_error = None;
-            control.backing_off = false;
             let until = if guarded {
                 let first = control.empty_since.is_none();
                 let until = *control.empty_since.get_or_insert(now) + settings.empty_guard;
@@ -37,6 +34,16 @@ impl<P: Publish> Driver<P> {
             } else {
                 None
             };
+            (settings, until)
+        };
+        // Before the answer is noted: a stage that panics at it leaves everything as it was.
+        let changed = until.is_none()
+            && self.publish.publish(list, if watch { Origin::Push } else { Origin::Pull }, now);
+        {
+            let mut control = self.control.lock();
+            control.failures = 0;
+            control.last_error = None;
+            control.backing_off = false;
             match until {
                 Some((until, _)) => control.limit = Some(until),
                 None => {
@@ -45,12 +52,10 @@ impl<P: Publish> Driver<P> {
                     control.limit = (!watch && !empty).then(|| now + settings.hard_age);
                 }
             }
-            (settings, until)
-        };
+        }
         if let Some((until, first)) = until {
             return self.guard(until, first, now, watch);
         }
-        let changed = self.publish.publish(list, if watch { Origin::Push } else { Origin::Pull }, now);
         if watch {
             self.word.watching(false);
             self.stop_ringing();
