@@ -14,6 +14,8 @@ pub mod discovery;
 mod files;
 mod future;
 mod instance;
+#[cfg(all(test, evenkeel_loom))]
+mod loom;
 pub mod policy;
 mod random;
 mod request;

@@ -40,6 +40,8 @@ struct Control {
     /// By the names of the groups, as long as they are listed.
     cursors: HashMap<String, Arc<Cursor>>,
     version: u64,
+    /// A stage or the policy panicked at the newest list: what is known of it is in no snapshot yet.
+    broken: bool,
     /// Kept until the next change, so that the request that drops the last guard does not free a list.
     before: Option<Arc<Snapshot>>,
 }
@@ -72,6 +74,7 @@ impl Board {
                 registry: Registry::default(),
                 cursors: HashMap::new(),
                 version: 0,
+                broken: false,
                 before: None,
             }),
         }
@@ -136,7 +139,7 @@ impl Board {
         let list = raw.iter().map(|instance| instance.within(service)).collect();
         let (usable, reason) = control.chain.usable(list, service);
         let needs = control.policy.needs();
-        let mut changed = force;
+        let mut changed = std::mem::replace(&mut control.broken, true) || force;
         let mut members: Vec<Member> = Vec::with_capacity(usable.len());
         for instance in usable {
             let (weight, wrong) = control.chain.weights.weigh(&instance);
@@ -162,8 +165,8 @@ impl Board {
                     None => uids.is_empty(),
                 };
             if same {
-                control.raw = Some(raw);
                 current.confirmed.confirm(now, origin);
+                (control.raw, control.broken) = (Some(raw), false);
                 return false;
             }
         }
@@ -178,6 +181,7 @@ impl Board {
         };
         let (root, base) = build.tree(&members);
         control.cursors = build.new;
+        (control.raw, control.broken) = (Some(raw), false);
         let snapshot = Arc::new(Snapshot {
             version: control.version,
             known,
@@ -192,8 +196,6 @@ impl Board {
             service = %self.service.id(), version = snapshot.version, known, usable = uids.len(), ?origin, "new list"
         );
         control.before = self.snapshot.swap(Some(snapshot));
-        // Last, so that a stage that panics leaves everything as it was.
-        control.raw = Some(raw);
         self.changes.send_replace(control.version);
         true
     }

@@ -191,7 +191,10 @@ impl LoadBalancer {
             Some(None) => return Err(self.nothing(snapshot, Reason::NoGroup)),
             None => None,
         };
-        let Some(choice) = picked else { return Err(self.nothing(snapshot, snapshot.reason)) };
+        let Some(choice) = picked else {
+            let reason = if snapshot.is_empty() { snapshot.reason } else { Reason::NotPicked };
+            return Err(self.nothing(snapshot, reason));
+        };
         if snapshot.told {
             for stage in snapshot.stages.iter().filter(|stage| stage.wants_picks()) {
                 stage.on_pick(request, &choice.instance());
@@ -259,7 +262,7 @@ impl ReactiveLoadBalancer for LoadBalancer {
 impl Sink for Driver<Board> {
     fn completed(self: Arc<Self>, state: &Arc<InstanceState>, outcome: Outcome, took: Option<Duration>) {
         if outcome == Outcome::Failure(Failure::Connect) {
-            self.suspect();
+            self.doubt();
         }
         if state.is_observed() {
             self.publish.policy().on_outcome(state, outcome, took);

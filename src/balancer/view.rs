@@ -14,8 +14,20 @@ pub(crate) struct View {
     cursor: Arc<Cursor>,
     /// Of the wheel of first attempts, and of the other.
     offsets: [u64; 2],
+    /// Of both wheels too.
+    stood: [Stand; 2],
     /// Where to look when nothing is left here.
     pub(super) wider: Option<Arc<View>>,
+}
+
+/// Where a wheel stood when its view was built: until somebody picks, a further change goes on from there, so that
+/// changes alone move nothing.
+#[derive(Clone, Copy, Default)]
+struct Stand {
+    /// The turns that were taken until then.
+    count: u64,
+    /// The uid of the instance that had the last of them.
+    last: Option<u64>,
 }
 
 impl View {
@@ -30,39 +42,60 @@ impl View {
         wider: Option<Arc<View>>,
     ) -> Self {
         let picker = policy.picker(&Candidates::new(&states, weights.as_deref()));
-        let mut view = Self { states, weights, picker, cursor, offsets: [0, 0], wider };
-        view.offsets = match old {
-            Some(old) => [0, 1].map(|wheel| view.continued(old, wheel)),
-            None => [0, 1].map(|_| policy.start(random.next())),
-        };
+        let (offsets, stood) = ([0, 0], [Stand::default(); 2]);
+        let mut view = Self { states, weights, picker, cursor, offsets, stood, wider };
+        for wheel in [0, 1] {
+            let count = [&view.cursor.first, &view.cursor.retry][wheel].load(Ordering::Relaxed);
+            let last = old.and_then(|old| old.last(count, wheel));
+            view.stood[wheel] = Stand { count, last };
+            view.offsets[wheel] = match old {
+                Some(old) => view.continued(old, wheel, random),
+                None => policy.start(random.next()),
+            };
+        }
         view
     }
 
+    /// Who was picked last when `count` turns had been taken.
+    fn last(&self, count: u64, wheel: usize) -> Option<u64> {
+        if count == self.stood[wheel].count {
+            return self.stood[wheel].last;
+        }
+        let turn = self.turn_at(count.wrapping_sub(1), wheel);
+        Some(self.states.get(self.picker.rotation()?.at(turn))?.uid())
+    }
+
     /// The offset with which the next turn falls to the instance after the one picked last in `old`.
-    fn continued(&self, old: &View, wheel: usize) -> u64 {
+    fn continued(&self, old: &View, wheel: usize, random: &Random) -> u64 {
         let unchanged = old.offsets[wheel];
-        let count = if wheel == 0 { &self.cursor.first } else { &self.cursor.retry }.load(Ordering::Relaxed);
-        let (Some(before), Some(after)) = (old.picker.rotation(), self.picker.rotation()) else {
+        let Stand { count, last } = self.stood[wheel];
+        // Nothing was picked yet: the start stays where chance put it. The same set: its order stays as it is.
+        let (Some(last), false) = (last, self.is_same(&old.states, old.weights.as_deref())) else {
             return unchanged;
         };
-        if count == 0 {
-            // Nothing was picked yet: the start stays where chance put it.
-            return unchanged;
-        }
-        let turn = old.turn_at(count.wrapping_sub(1), wheel);
-        let uid = old.states[before.at(turn)].uid();
+        let Some(rotation) = self.picker.rotation() else { return unchanged };
+        let from = random.next() & crate::policy::POSITION_MASK;
         // In the order of first sight: the one itself, else the next one after it, else the first.
-        let at = self.states.partition_point(|state| state.uid() < uid);
+        let at = self.states.partition_point(|state| state.uid() < last);
         let next = match self.states.get(at) {
-            Some(state) if state.uid() == uid => after.turn_after(turn, at).map(|turn| turn + 1),
-            Some(_) => after.turn_after(turn, at),
-            None => after.turn_after(turn, 0),
+            Some(state) if state.uid() == last => {
+                rotation.turn_from(at, from).map(|turn| turn.wrapping_add(1))
+            }
+            Some(_) => rotation.turn_from(at, from),
+            None => rotation.turn_from(0, from),
         };
         next.map_or(unchanged, |turn| turn.wrapping_sub(count))
     }
 
     fn turn_at(&self, count: u64, wheel: usize) -> u64 {
         count.wrapping_add(self.offsets[wheel]) & crate::policy::POSITION_MASK
+    }
+
+    /// The same set with the same weights.
+    pub(super) fn is_same(&self, states: &[Arc<InstanceState>], weights: Option<&[Weight]>) -> bool {
+        self.states.len() == states.len()
+            && self.states.iter().zip(states).all(|(a, b)| Arc::ptr_eq(a, b))
+            && self.weights.as_deref() == weights
     }
 
     /// Picks and takes the lease. `None` = nobody here fits, and so nobody in any wider view.

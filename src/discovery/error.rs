@@ -39,7 +39,7 @@ pub enum SupplyErrorKind {
     Invalid,
     /// No answer within the limit of a look-up (`service-discovery.timeout`).
     Timeout,
-    /// The source panicked.
+    /// The source panicked, or a stage or the policy at its list.
     Panicked,
     /// The stream ended without a list, or a watch ended.
     Ended,

@@ -68,8 +68,14 @@ impl<'a> PickCx<'a> {
     }
 
     /// The next turn of the rotation, from 0 to 2^31 - 1. First attempts and later ones turn wheels of their own.
+    ///
+    /// When nobody is fit, any turn: to find that out took the wheel through some tens of turns, always as many, and a
+    /// number of instances that divides them would send every call to one of them.
     #[inline]
     pub fn turn(&mut self) -> u64 {
+        if self.level != Level::Fit {
+            return self.random() & POSITION_MASK;
+        }
         self.wheel.fetch_add(1, Ordering::Relaxed).wrapping_add(self.offset) & POSITION_MASK
     }
 

@@ -72,9 +72,16 @@ pub trait Picker: Send + Sync {
 pub trait Rotation {
     /// The index that has this turn.
     fn at(&self, turn: u64) -> usize;
-    /// The first turn after `turn` that this index has; `None` if it never has one, or if the order has no place to go on
-    /// from.
-    fn turn_after(&self, turn: u64, index: usize) -> Option<u64>;
+    /// A turn that this index has; `None` if it never has one.
+    fn turn_of(&self, index: usize) -> Option<u64>;
+
+    /// The same from `turn` on, which is a random one, for an order in which an index has several turns: a list that
+    /// changes often would always go back to the same of them, and leave out what comes later. `None` keeps the position
+    /// as it is, for an order that is even from any position on.
+    fn turn_from(&self, index: usize, turn: u64) -> Option<u64> {
+        let _ = turn;
+        self.turn_of(index)
+    }
 }
 
 /// The instances that a picker is built for, in the order of first sight; never empty.

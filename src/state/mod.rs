@@ -6,6 +6,8 @@ mod registry;
 mod service;
 
 pub(crate) use fitness::Claim;
+#[cfg(all(test, evenkeel_loom))]
+pub(crate) use fitness::Fitness;
 pub use instance::InstanceState;
 pub(crate) use registry::Registry;
 pub(crate) use service::{BackOff, ServiceState, Sink};

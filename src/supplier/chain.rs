@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::stages::WeightsStage;
+use super::stages::{Duplicates, WeightsStage};
 use super::{Hub, ListStage, Rank, RequestStage, StageCx};
 use crate::{ServiceId, ServiceInstance, Status};
 
@@ -29,6 +29,8 @@ pub enum Reason {
     Filtered,
     /// The request asks for a group that has no instance, and may not go elsewhere.
     NoGroup,
+    /// There are instances, but the policy named none of them.
+    NotPicked,
 }
 
 impl std::fmt::Display for Reason {
@@ -39,6 +41,7 @@ impl std::fmt::Display for Reason {
             Self::AllDrained => "all are drained (weight 0)",
             Self::Filtered => "a stage of the chain left none",
             Self::NoGroup => "none is in the group that the request asks for",
+            Self::NotPicked => "the policy picked none",
         })
     }
 }
@@ -86,7 +89,20 @@ impl Chain {
                 reason = Reason::Filtered;
             }
         }
+        if self.outer.last().is_some_and(|stage| stage.rank() > Rank::Status) {
+            let before = list.len();
+            self.tidy(&mut list, &cx);
+            if before > 0 && list.is_empty() {
+                reason = Reason::AllDrained;
+            }
+        }
         (list, reason)
+    }
+
+    /// A stage of one's own may repeat an instance, or drain it.
+    fn tidy(&self, list: &mut Vec<ServiceInstance>, cx: &StageCx<'_>) {
+        Duplicates.apply(list, cx);
+        list.retain(|instance| !self.weights.weigh(instance).0.is_zero());
     }
 
     /// A group's list through the stages inside groups.
@@ -95,5 +111,15 @@ impl Chain {
         for stage in &self.inner {
             stage.apply(list, &cx);
         }
+    }
+
+    /// The whole list through all list stages, as a request without any group sees it.
+    pub(crate) fn whole(&self, list: Vec<ServiceInstance>, service: &ServiceId) -> Vec<ServiceInstance> {
+        let (usable, _) = self.usable(list, service);
+        let mut left = usable.clone();
+        self.within(&mut left, service, None);
+        self.tidy(&mut left, &StageCx::new(service, None));
+        // A stage inside groups that leaves nothing is passed over.
+        if left.is_empty() { usable } else { left }
     }
 }

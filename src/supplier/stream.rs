@@ -102,17 +102,10 @@ pub(super) struct ListBoard {
 }
 
 impl ListBoard {
-    /// Runs the stages on the newest list and publishes what is left, if that differs.
-    fn shape(&self) -> bool {
-        let Some(raw) = self.raw.lock().clone() else { return false };
+    /// Runs the stages on `raw` and publishes what is left, if that differs.
+    fn shape(&self, raw: &[ServiceInstance]) -> bool {
         let named = raw.iter().map(|instance| instance.within(&self.service)).collect();
-        let (mut usable, _) = self.chain.usable(named, &self.service);
-        let all = usable.clone();
-        self.chain.within(&mut usable, &self.service, None);
-        if usable.is_empty() {
-            // As in a balancer: a stage inside groups that leaves nothing is passed over.
-            usable = all;
-        }
+        let usable = self.chain.whole(named, &self.service);
         self.lists.send_if_modified(|current| {
             if current.as_deref() == Some(&*usable) {
                 return false;
@@ -128,12 +121,17 @@ impl Publish for ListBoard {
         if self.raw.lock().as_ref() == Some(&list) {
             return false;
         }
+        let changed = self.shape(&list);
+        // Last, so that a list at which a stage panics is not taken for known.
         *self.raw.lock() = Some(list);
-        self.shape()
+        changed
     }
 
     fn recompute(&self) {
-        self.shape();
+        let raw = self.raw.lock().clone();
+        if let Some(raw) = raw {
+            self.shape(&raw);
+        }
     }
 
     fn mark(&self, _: Origin) {}

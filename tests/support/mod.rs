@@ -210,3 +210,85 @@ pub async fn settle() {
         tokio::task::yield_now().await;
     }
 }
+
+/// How often each id was picked.
+pub fn tally<'a>(picks: impl IntoIterator<Item = &'a String>) -> std::collections::BTreeMap<String, usize> {
+    let mut counts = std::collections::BTreeMap::new();
+    for id in picks {
+        *counts.entry(id.clone()).or_default() += 1;
+    }
+    counts
+}
+
+/// Each of `ids` was picked `expected` times, give or take `within`, and nobody else was.
+#[track_caller]
+pub fn even(picks: &[String], ids: &str, expected: usize, within: usize) {
+    let counts = tally(picks);
+    let right = ids
+        .split_whitespace()
+        .all(|id| counts.get(id).copied().unwrap_or_default().abs_diff(expected) <= within);
+    let nobody_else = counts.keys().all(|id| ids.split_whitespace().any(|known| known == id));
+    assert!(right && nobody_else, "{expected} +- {within} each of {ids} were expected: {counts:?}");
+}
+
+/// One pick for `request` that is dropped at once; the id.
+pub async fn pick_for(balancer: &LoadBalancer, request: &Request<'_>) -> String {
+    balancer.choose(request).await.unwrap().instance().id().to_owned()
+}
+
+/// The service of every balancer here.
+pub fn orders() -> ServiceId {
+    ServiceId::new("orders").unwrap()
+}
+
+/// A list that a test changes; each change is pushed.
+#[derive(Clone, Debug, Default)]
+pub struct Live(evenkeel::discovery::SimpleDiscovery);
+
+impl Live {
+    pub fn new(instances: Vec<ServiceInstance>) -> Self {
+        let live = Self::default();
+        live.0.set(&orders(), instances);
+        live
+    }
+
+    pub fn source(&self) -> evenkeel::discovery::SimpleDiscovery {
+        self.0.clone()
+    }
+
+    /// Replaces the list, and lets the balancers take it.
+    pub async fn set(&self, instances: Vec<ServiceInstance>) {
+        self.0.set(&orders(), instances);
+        settle().await;
+    }
+}
+
+/// Takes the log of this thread.
+#[derive(Clone, Default)]
+pub struct Log(Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl Log {
+    pub fn capture(&self) -> tracing::subscriber::DefaultGuard {
+        let log = self.clone();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || log.clone());
+        tracing::subscriber::set_default(subscriber.finish())
+    }
+
+    pub fn count(&self, text: &str) -> usize {
+        self.text().matches(text).count()
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
+}
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

@@ -76,20 +76,28 @@ impl Sequence {
         }
     }
 
-    /// The first turn after `turn` at which this index comes up, so that a rebuilt rotation goes on from where the old
-    /// one stood. `None` if the index is drained or not in the list, and for a stride, which has no place to go to: its
-    /// turns are even wherever it stands. For the control plane: it costs a scan of the table.
-    pub(crate) fn turn_after(&self, turn: u64, index: usize) -> Option<u64> {
+    /// The first turn at which this index comes up; `None` if it is drained or not in the list.
+    ///
+    /// With it a rebuilt rotation goes on where the old one stood: the turn after the one of the
+    /// instance picked last. For the control plane: it costs a scan of the table.
+    pub(crate) fn slot_of(&self, index: usize) -> Option<u64> {
         match self {
-            Self::Even(len) => (index as u64).lt(len).then(|| even_turn_after(turn, index as u64, *len)),
-            Self::Table(table) => table.next_slot_after(turn, index),
+            Self::Even(len) => Some(index as u64).filter(|index| index < len),
+            Self::Table(table) => table.slot_of(index),
+            Self::Stride(stride) => stride.slot_of(index),
+        }
+    }
+
+    /// The first turn from `turn` on at which this index comes up. `None` also for an order that is even from any
+    /// position on, whoever had the turn before: there is nothing to go forward to.
+    pub(crate) fn slot_from(&self, index: usize, turn: u64) -> Option<u64> {
+        match self {
+            Self::Even(len) => {
+                let index = Some(index as u64).filter(|index| index < len)?;
+                Some(turn.wrapping_add((index + len - turn % len) % len))
+            }
+            Self::Table(table) => table.next_slot_after(turn.wrapping_sub(1), index),
             Self::Stride(_) => None,
         }
     }
-}
-
-/// The first turn after `turn` that falls to `index` in a plain rotation over `len`.
-pub(crate) fn even_turn_after(turn: u64, index: u64, len: u64) -> u64 {
-    let round = turn - turn % len;
-    if round + index > turn { round + index } else { round + len + index }
 }

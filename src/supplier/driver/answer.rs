@@ -1,4 +1,3 @@
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,9 +40,6 @@ impl<P: Publish> Driver<P> {
             let settings = Arc::clone(&control.settings);
             let guarded =
                 empty && at_hand && !settings.empty_guard.is_zero() && (!watch || settings.guard_watch);
-            control.failures = 0;
-            control.last_error = None;
-            control.backing_off = false;
             let until = if guarded {
                 let first = control.empty_since.is_none();
                 let since = *control.empty_since.get_or_insert(now);
@@ -53,6 +49,16 @@ impl<P: Publish> Driver<P> {
             } else {
                 None
             };
+            (settings, until)
+        };
+        // Before the answer is noted: a stage that panics at it leaves everything as it was.
+        let origin = if watch { Origin::Push } else { Origin::Pull };
+        let changed = until.is_none() && self.publish.publish(list, origin, now);
+        {
+            let mut control = self.control.lock();
+            control.failures = 0;
+            control.last_error = None;
+            control.backing_off = false;
             if let Some((until, _)) = until {
                 control.limit = Some(until);
             } else {
@@ -60,19 +66,10 @@ impl<P: Publish> Driver<P> {
                 control.confirmed = Some(now);
                 control.limit = now.checked_add(settings.hard_age).filter(|_| !watch && !empty);
             }
-            (settings, until)
-        };
+        }
         if let Some((until, first)) = until {
             return self.guard(until, first, now, watch);
         }
-        let origin = if watch { Origin::Push } else { Origin::Pull };
-        let publish = AssertUnwindSafe(|| self.publish.publish(list, origin, now));
-        let Ok(changed) = catch_unwind(publish) else {
-            // The list from before stands; the panic itself was reported by its hook.
-            let what = if watch { Failed::Watch } else { Failed::LookUp };
-            self.failed(SupplyError::new(SupplyErrorKind::Panicked, "a stage of the chain", ""), what);
-            return Next::Go;
-        };
         if watch {
             self.word.watching(false);
             self.stop_ringing();

@@ -108,9 +108,9 @@ impl Freshness {
         self.change(|word| Some((word & !(WAIT | DUE)) | RESIDENT | if wait { WAIT } else { 0 }));
     }
 
-    /// Asks whether a caller is there; the next one answers.
-    pub(crate) fn ask_idle(&self) {
-        self.0.fetch_or(IDLE, Ordering::AcqRel);
+    /// Asks whether a caller is there, which the next one answers; true if the question stood already.
+    pub(crate) fn ask_idle(&self) -> bool {
+        self.0.fetch_or(IDLE, Ordering::AcqRel) & IDLE != 0
     }
 
     /// A caller is there.
@@ -158,10 +158,9 @@ mod tests {
         assert!(!list.load().must_wait());
         list.watching(false);
         assert!(list.load().is_busy() && !list.load().wants_a_yield());
-        list.ask_idle();
-        assert!(list.load().asks_whether_idle());
+        assert!(!list.ask_idle() && list.ask_idle());
         list.in_use();
-        assert!(!list.load().asks_whether_idle());
+        assert!(!list.ask_idle());
         list.close();
         list.finish(false, true);
         assert!(list.load().is_closed() && !list.load().is_due() && !list.start(false));

@@ -59,7 +59,9 @@ async fn warm_start<P: Publish>(driver: &Weak<Driver<P>>) {
     };
     let list = disk::load(dir, service).await;
     if let (Some(driver), false) = (driver.upgrade(), list.is_empty()) {
-        driver.publish.publish(list, super::Origin::Disk, Instant::now());
+        // A stage that panics will do so again at the list of the source, and be heard of then.
+        let publish = || driver.publish.publish(list, super::Origin::Disk, Instant::now());
+        let _ = catch_unwind(AssertUnwindSafe(publish));
     }
 }
 
@@ -80,7 +82,7 @@ async fn subscribe<P: Publish>(driver: &Weak<Driver<P>>) -> Option<Duration> {
     let mut lists = match catch_unwind(AssertUnwindSafe(|| base.get())) {
         Ok(lists) => lists,
         Err(panic) => {
-            driver.upgrade()?.failed(panicked(&*panic), Failed::LookUp);
+            driver.upgrade()?.failed(panicked("the source", &*panic), Failed::LookUp);
             return None;
         }
     };
@@ -117,8 +119,7 @@ async fn subscribe<P: Publish>(driver: &Weak<Driver<P>>) -> Option<Duration> {
             Some(Some(broken)) => {
                 watch = true;
                 if let Ok(list) = item {
-                    driver.upgrade()?.answered(list, true);
-                    delivered = true;
+                    delivered = take(&driver.upgrade()?, list, true).is_ok();
                 }
                 item = broken;
             }
@@ -127,18 +128,23 @@ async fn subscribe<P: Publish>(driver: &Weak<Driver<P>>) -> Option<Duration> {
         }
         skipped = 0;
         match item {
-            Ok(list) if over && !watch => {
-                driver.upgrade()?.answered(list, false);
-                return None;
-            }
-            Ok(list) => {
-                let believe = match driver.upgrade()?.answered(list, true) {
-                    Next::BelieveAt(at) => Some(at),
-                    Next::Go => None,
-                };
-                delivered = true;
-                item = if over { Err(ended()) } else { changed(driver, &mut lists, believe, idle).await? };
-            }
+            Ok(list) => match take(&driver.upgrade()?, list, watch) {
+                Ok(_) if !watch => return None,
+                Ok(next) => {
+                    delivered = true;
+                    let believe = match next {
+                        Next::BelieveAt(at) => Some(at),
+                        Next::Go => None,
+                    };
+                    item =
+                        if over { Err(ended()) } else { changed(driver, &mut lists, believe, idle).await? };
+                }
+                Err(error) => {
+                    let what = if watch { Failed::Watch } else { Failed::LookUp };
+                    let pause = driver.upgrade()?.failed(error, what);
+                    return watch.then_some(pause);
+                }
+            },
             Err(error) => {
                 let what = match (watch, delivered) {
                     (false, _) => Failed::LookUp,
@@ -217,7 +223,9 @@ async fn changed<P: Publish>(
         let driver = driver.upgrade()?;
         if believe.is_some_and(|at| Instant::now() >= at) {
             believe = None;
-            driver.answered(Vec::new(), true);
+            if let Err(error) = take(&driver, Vec::new(), true) {
+                return Some(Err(error));
+            }
         } else if driver.idle_for() >= idle {
             driver.fell_idle();
             return None;
@@ -229,7 +237,7 @@ async fn changed<P: Publish>(
 async fn next(lists: &mut Lists) -> Option<Item> {
     match AssertUnwindSafe(lists.next()).catch_unwind().await {
         Ok(item) => item,
-        Err(panic) => Some(Err(panicked(&*panic))),
+        Err(panic) => Some(Err(panicked("the source", &*panic))),
     }
 }
 
@@ -237,8 +245,18 @@ fn ended() -> SupplyError {
     SupplyError::new(SupplyErrorKind::Ended, "the source", "")
 }
 
-fn panicked(panic: &(dyn Any + Send)) -> SupplyError {
+/// Takes an answer; a panic of a stage or of the policy, which run now, is no answer.
+fn take<P: Publish>(
+    driver: &Arc<Driver<P>>,
+    list: Vec<ServiceInstance>,
+    watch: bool,
+) -> Result<Next, SupplyError> {
+    catch_unwind(AssertUnwindSafe(|| driver.answered(list, watch)))
+        .map_err(|panic| panicked("a stage or the policy", &*panic))
+}
+
+fn panicked(who: &str, panic: &(dyn Any + Send)) -> SupplyError {
     let text =
         panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    SupplyError::new(SupplyErrorKind::Panicked, "the source", text.unwrap_or_default())
+    SupplyError::new(SupplyErrorKind::Panicked, who, text.unwrap_or_default())
 }

@@ -90,10 +90,12 @@ struct Control {
     runtime: Option<Handle>,
     /// Nothing runs until the back-off is over, and there is no list.
     backing_off: bool,
-    /// When a caller was last known to be there.
+    /// When the question whether anybody calls was asked, or last answered.
     used: Instant,
-    /// When a call that could not be sent last led to a look-up.
-    suspected: Option<Instant>,
+    /// When a call that could not be sent last made the source look.
+    poked: Option<Instant>,
+    /// A source with an open watch that is told to look.
+    poking: Option<JoinHandle<()>>,
 }
 
 /// Why a pick cannot be served at once.
@@ -136,7 +138,8 @@ impl<P: Publish> Driver<P> {
                 runtime: None,
                 backing_off: false,
                 used: Instant::now(),
-                suspected: None,
+                poked: None,
+                poking: None,
             }),
             random: Random::new(seed),
         }
@@ -226,15 +229,9 @@ impl<P: Publish> Driver<P> {
             }
         }
         let task = runtime.spawn(look_up::run(look_up::Guard::new(self)));
-        let old = {
-            let mut control = self.control.lock();
-            if self.word.load().is_closed() {
-                // Closed meanwhile, by somebody who found no task to stop.
-                task.abort();
-            }
-            control.task.replace(task)
-        };
+        let old = self.control.lock().task.replace(task);
         drop(old);
+        self.unless_closed();
         Ok(())
     }
 
@@ -243,28 +240,53 @@ impl<P: Publish> Driver<P> {
         self.word.due();
         // Without a runtime the next caller that has one does it.
         let _ = self.kick();
-        if !self.word.load().is_watching() {
-            return;
-        }
-        let runtime = self.control.lock().runtime.clone();
-        if let (Some(runtime), Some(poke)) = (runtime, self.base.poke()) {
-            runtime.spawn(poke);
-        }
+        self.poke();
     }
 
-    /// A call could not be sent: perhaps the registry knows more. At most once a second, so that a burst of dead
-    /// instances, or a registry that is away too, does not lead to a burst of look-ups.
-    pub(crate) fn suspect(self: &Arc<Self>) {
+    /// A call could not be sent: perhaps the source knows more. At most once a second, since every call may fail; and not
+    /// while the source itself gives no answer, which has a back-off of its own.
+    pub(crate) fn doubt(self: &Arc<Self>) {
         let now = Instant::now();
         {
             let mut control = self.control.lock();
-            if control.suspected.is_some_and(|at| now.saturating_duration_since(at) < Duration::from_secs(1))
-            {
+            let lately = |at| now.saturating_duration_since(at) < Duration::from_secs(1);
+            if control.failures > 0 || control.poked.is_some_and(lately) {
                 return;
             }
-            control.suspected = Some(now);
+            control.poked = Some(now);
         }
         self.look_up();
+    }
+
+    /// Tells a source with an open watch to look, unless it is still at it. Bounded, and stopped with everything else.
+    fn poke(&self) {
+        let word = self.word.load();
+        if !word.is_watching() || word.is_closed() {
+            return;
+        }
+        let (runtime, limit) = {
+            let control = self.control.lock();
+            if control.poking.as_ref().is_some_and(|task| !task.is_finished()) {
+                return;
+            }
+            (control.runtime.clone(), control.settings.look_up_limit)
+        };
+        let (Some(runtime), Some(poke)) = (runtime, self.base.poke()) else { return };
+        let task = runtime.spawn(async move {
+            // What comes of it arrives on the watch.
+            let _ = tokio::time::timeout(limit, poke).await;
+        });
+        if let Some(other) = self.control.lock().poking.replace(task) {
+            other.abort();
+        }
+        self.unless_closed();
+    }
+
+    /// What was started while the balancer was being closed may have been missed by that.
+    fn unless_closed(&self) {
+        if self.word.load().is_closed() {
+            drop(self.shut());
+        }
     }
 
     /// Waits until a list may be served; returns at once if that is so.
@@ -357,10 +379,17 @@ impl<P: Publish> Driver<P> {
         self.control.lock().last_error.clone()
     }
 
-    /// How long no caller was seen; asks the next one to show up.
+    /// How long the question whether anybody calls has gone unanswered; asks it if nobody has.
     fn idle_for(&self) -> Duration {
-        self.word.ask_idle();
-        self.control.lock().used.elapsed()
+        let mut control = self.control.lock();
+        if !self.word.ask_idle() {
+            control.used = Instant::now();
+        }
+        let idle = control.used.elapsed();
+        drop(control);
+        // A stream of lists is a caller as long as it is waited on: let it answer.
+        self.epoch.send_modify(|_| {});
+        idle
     }
 
     /// How the source is doing, as far as this service's answers tell.
@@ -433,8 +462,11 @@ impl<P: Publish> Driver<P> {
     pub(crate) fn shut(&self) -> Option<JoinHandle<()>> {
         self.word.close();
         self.stop_ringing();
-        let task = self.control.lock().task.take();
-        if let Some(task) = &task {
+        let (task, poking) = {
+            let mut control = self.control.lock();
+            (control.task.take(), control.poking.take())
+        };
+        for task in [&task, &poking].into_iter().flatten() {
             task.abort();
         }
         self.ended();
@@ -457,7 +489,8 @@ impl<P: Publish> Chained for Driver<P> {
 
 impl<P> Drop for Driver<P> {
     fn drop(&mut self) {
-        if let Some(task) = self.control.get_mut().task.take() {
+        let control = self.control.get_mut();
+        for task in [control.task.take(), control.poking.take()].into_iter().flatten() {
             task.abort();
         }
     }
