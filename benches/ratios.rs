@@ -68,12 +68,12 @@ fn a_pick(bars: &mut Bars, runtime: &Runtime) {
                 timing::picks(|count| floor.run(count), balancer)
             });
         };
-        choose("round robin", 6.5, &|count| chooses(runtime, &balancer, &empty, count));
-        choose("round robin, dyn", 6.5, &|count| chooses(runtime, dynamic, &empty, count));
+        choose("round robin", 6.5, &|count| runtime.block_on(chooses(&balancer, &empty, count)));
+        choose("round robin, dyn", 6.5, &|count| runtime.block_on(chooses(dynamic, &empty, count)));
         let balancer = subjects::weighted(runtime, Kind::RoundRobin, n);
-        choose("weighted round robin", 7.0, &|count| chooses(runtime, &balancer, &empty, count));
+        choose("weighted round robin", 7.0, &|count| runtime.block_on(chooses(&balancer, &empty, count)));
         let balancer = subjects::simple(runtime, Kind::P2c, n);
-        choose("P2C", 7.0, &|count| chooses(runtime, &balancer, &empty, count));
+        choose("P2C", 7.0, &|count| runtime.block_on(chooses(&balancer, &empty, count)));
     }
 }
 
@@ -85,11 +85,17 @@ fn a_narrowed_pick(bars: &mut Bars, runtime: &Runtime) {
         let floor = Floor::new(n);
         let balancer = subjects::hinted(runtime, Kind::RoundRobin, n);
         bars.noisy(&format!("choose().await, hint group, n = {n}"), AtMost(10.0), || {
-            timing::picks(|count| floor.run(count), |count| chooses(runtime, &balancer, &blue, count))
+            timing::picks(
+                |count| floor.run(count),
+                |count| runtime.block_on(chooses(&balancer, &blue, count)),
+            )
         });
         let balancer = subjects::routed(runtime, Kind::RoundRobin, n);
         bars.noisy(&format!("choose().await, two request stages, n = {n}"), AtMost(15.0), || {
-            timing::picks(|count| floor.run(count), |count| chooses(runtime, &balancer, &both, count))
+            timing::picks(
+                |count| floor.run(count),
+                |count| runtime.block_on(chooses(&balancer, &both, count)),
+            )
         });
     }
 }
