@@ -5,7 +5,6 @@
 //! lease is taken and dropped in every pick. A bar that falls short is measured again, and counts as short when it is so
 //! three times in a row; then the process ends with an error. Words behind `--` select bars by what their names contain:
 //! `cargo bench --bench ratios -- publish`.
-#![allow(unsafe_code)] // an allocator that counts is unsafe to write
 
 mod support;
 

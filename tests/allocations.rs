@@ -1,6 +1,5 @@
 //! A pick allocates nothing: every policy, weighted or not; no hint, one, one that nobody has; none to four tried; static
 //! and `dyn`, waiting and not.
-#![allow(unsafe_code)] // an allocator that counts is unsafe to write
 
 #[path = "../benches/support/mod.rs"]
 mod support;

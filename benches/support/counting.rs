@@ -1,4 +1,5 @@
 //! An allocator that counts the allocations of each thread.
+#![allow(unsafe_code)] // the trait of an allocator is unsafe
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
