@@ -18,7 +18,7 @@ use crate::random::Random;
 use crate::state::{InstanceState, Registry, ServiceState};
 use crate::supplier::driver::Publish;
 use crate::supplier::{Chain, Groups, Origin, RequestStage};
-use crate::{ServiceInstance, Weight};
+use crate::{ServiceId, ServiceInstance, Weight};
 
 /// The published snapshot, and what outlives it.
 pub(crate) struct Board {
@@ -35,7 +35,7 @@ struct Control {
     chain: Chain,
     policy: Arc<dyn Policy>,
     /// The newest list as the source gave it; stages run on it again when they change.
-    raw: Option<Vec<ServiceInstance>>,
+    list: Option<List>,
     registry: Registry,
     /// By the names of the groups, as long as they are listed.
     cursors: HashMap<String, Arc<Cursor>>,
@@ -46,9 +46,17 @@ struct Control {
     before: Option<Arc<Snapshot>>,
 }
 
+/// A list as the source gave it, and with the service filled in, entry by entry.
+#[derive(Clone)]
+struct List {
+    raw: Vec<ServiceInstance>,
+    named: Vec<ServiceInstance>,
+}
+
 /// An instance on its way into a snapshot.
 #[derive(Clone)]
 struct Member {
+    uid: u64,
     state: Arc<InstanceState>,
     instance: ServiceInstance,
     weight: Weight,
@@ -70,7 +78,7 @@ impl Board {
             control: Mutex::new(Control {
                 chain,
                 policy,
-                raw: None,
+                list: None,
                 registry: Registry::default(),
                 cursors: HashMap::new(),
                 version: 0,
@@ -95,11 +103,11 @@ impl Board {
 
     /// Makes the snapshot again from the newest list.
     fn again(&self, control: &mut Control, force: bool) {
-        if let Some(raw) = control.raw.clone() {
+        if let Some(list) = control.list.clone() {
             let current = self.snapshot.load_full();
             let (origin, at) =
                 current.map_or((Origin::Stale, Instant::now()), |c| (c.origin(), c.confirmed_at()));
-            self.rebuild(control, raw, origin, at, force);
+            self.rebuild(control, list, origin, at, force);
         }
     }
 
@@ -124,20 +132,12 @@ impl Board {
         self.control.lock().registry.len()
     }
 
-    /// Makes a snapshot of `raw`; whether it differs from the one before.
-    fn rebuild(
-        &self,
-        control: &mut Control,
-        raw: Vec<ServiceInstance>,
-        origin: Origin,
-        now: Instant,
-        force: bool,
-    ) -> bool {
+    /// Makes a snapshot of `list`; whether it differs from the one before.
+    fn rebuild(&self, control: &mut Control, list: List, origin: Origin, now: Instant, force: bool) -> bool {
         let current = self.snapshot.load_full();
-        let known = u32::try_from(raw.len()).unwrap_or(u32::MAX);
+        let known = u32::try_from(list.raw.len()).unwrap_or(u32::MAX);
         let service = self.service.id();
-        let list = raw.iter().map(|instance| instance.within(service)).collect();
-        let (usable, reason) = control.chain.usable(list, service);
+        let (usable, reason) = control.chain.usable(list.named.clone(), service);
         let needs = control.policy.needs();
         let mut changed = std::mem::replace(&mut control.broken, true) || force;
         let mut members: Vec<Member> = Vec::with_capacity(usable.len());
@@ -149,13 +149,13 @@ impl Board {
             if let Some(wrong) = wrong.filter(|_| state.warn_once()) {
                 tracing::warn!(service = %self.service.id(), %instance, "{wrong}; it counts as 1");
             }
-            members.push(Member { state, instance, weight });
+            members.push(Member { uid: state.uid(), state, instance, weight });
         }
         // The order of first sight: a reordered list is no change.
-        if !members.is_sorted_by_key(|member| member.state.uid()) {
-            members.sort_unstable_by_key(|member| member.state.uid());
+        if !members.is_sorted_by_key(|member| member.uid) {
+            members.sort_unstable_by_key(|member| member.uid);
         }
-        let uids: Vec<u64> = members.iter().map(|member| member.state.uid()).collect();
+        let uids: Vec<u64> = members.iter().map(|member| member.uid).collect();
         control.registry.sweep(&uids, now);
         if let Some(current) = current.as_ref().filter(|_| !changed) {
             let same = current.known == known
@@ -166,7 +166,7 @@ impl Board {
                 };
             if same {
                 current.confirmed.confirm(now, origin);
-                (control.raw, control.broken) = (Some(raw), false);
+                (control.list, control.broken) = (Some(list), false);
                 return false;
             }
         }
@@ -181,7 +181,7 @@ impl Board {
         };
         let (root, base) = build.tree(&members);
         control.cursors = build.new;
-        (control.raw, control.broken) = (Some(raw), false);
+        (control.list, control.broken) = (Some(list), false);
         let snapshot = Arc::new(Snapshot {
             version: control.version,
             known,
@@ -201,15 +201,45 @@ impl Board {
     }
 }
 
+/// How many entries that left are passed over to find the next one that stayed, and how many may be missed in a row before
+/// the list counts as another one altogether.
+const AHEAD: usize = 4;
+const MISSES: usize = 64;
+
+impl List {
+    /// An entry that says what it said in the list before stays that one, so that all that is compared behind ends at the
+    /// pointer. `None` when the list is the one before.
+    fn after(before: Option<&Self>, mut raw: Vec<ServiceInstance>, service: &ServiceId) -> Option<Self> {
+        let (old, old_named) = before.map_or((&[][..], &[][..]), |list| (&list.raw, &list.named));
+        let (mut at, mut missed, mut kept) = (0, 0, 0);
+        let mut named = Vec::with_capacity(raw.len());
+        for instance in &mut raw {
+            let ahead = old.get(at..).filter(|_| missed < MISSES).unwrap_or_default();
+            if let Some(step) = ahead.iter().take(AHEAD).position(|old| old == instance) {
+                at += step;
+                *instance = old[at].clone();
+                named.push(old_named[at].clone());
+                (at, missed, kept) = (at + 1, 0, kept + 1);
+            } else {
+                named.push(instance.within(service));
+                missed += 1;
+            }
+        }
+        let same = before.is_some() && kept == raw.len() && kept == old.len();
+        (!same).then_some(Self { raw, named })
+    }
+}
+
 impl Publish for Board {
     fn publish(&self, list: Vec<ServiceInstance>, origin: Origin, now: Instant) -> bool {
         let mut control = self.control.lock();
-        if control.raw.as_ref().is_some_and(|raw| *raw == list)
-            && let Some(current) = &*self.snapshot.load()
-        {
-            current.confirmed.confirm(now, origin);
+        // Cleared together with the snapshot: a list that is the one before has one.
+        let Some(list) = List::after(control.list.as_ref(), list, self.service.id()) else {
+            if let Some(current) = &*self.snapshot.load() {
+                current.confirmed.confirm(now, origin);
+            }
             return false;
-        }
+        };
         let changed = self.rebuild(&mut control, list, origin, now, false);
         drop(control);
         self.if_dirty();
@@ -234,7 +264,7 @@ impl Publish for Board {
 
     fn clear(&self) {
         let mut control = self.control.lock();
-        control.raw = None;
+        control.list = None;
         control.before = self.snapshot.swap(None);
     }
 
@@ -243,7 +273,7 @@ impl Publish for Board {
     }
 
     fn raw(&self) -> Vec<ServiceInstance> {
-        self.control.lock().raw.clone().unwrap_or_default()
+        self.control.lock().list.as_ref().map(|list| list.raw.clone()).unwrap_or_default()
     }
 
     fn run_on(&self, runtime: &Handle) {
@@ -331,7 +361,7 @@ impl Build<'_> {
                 });
                 let group = &mut named[at].1;
                 // A stage may name a group twice for one instance.
-                if group.last().is_none_or(|last| last.state.uid() != member.state.uid()) {
+                if group.last().is_none_or(|last| last.uid != member.uid) {
                     group.push(member.clone());
                 }
             });
@@ -386,13 +416,19 @@ impl Build<'_> {
                 .find(|member| member.instance.same_identity(instance))
                 .or_else(|| members.iter().find(|member| member.instance.same_identity(instance)));
             let Some(member) = member else { continue };
-            let (weight, _) = self.chain.weights.weigh(instance);
+            let weight = if member.instance.is_same_entry(instance) {
+                member.weight
+            } else {
+                self.chain.weights.weigh(instance).0
+            };
             if !weight.is_zero() {
                 left.push(Member { weight, ..member.clone() });
             }
         }
-        left.sort_by_key(|member| member.state.uid());
-        left.dedup_by_key(|member| member.state.uid());
+        if !left.is_sorted_by_key(|member| member.uid) {
+            left.sort_by_key(|member| member.uid);
+        }
+        left.dedup_by_key(|member| member.uid);
         // A stage that leaves nothing of a group would make it unreachable; it is passed over there.
         let same = left.len() == members.len() && left.iter().zip(members).all(|(a, b)| a.weight == b.weight);
         (!left.is_empty() && !same).then_some(left)

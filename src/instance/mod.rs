@@ -181,6 +181,11 @@ impl ServiceInstance {
             || (self.0.hash == other.0.hash && self.0.identity() == other.0.identity())
     }
 
+    /// Whether both are one value in memory.
+    pub(crate) fn is_same_entry(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     pub(crate) fn data(&self) -> Arc<InstanceData> {
         Arc::clone(&self.0)
     }

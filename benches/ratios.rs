@@ -1,0 +1,234 @@
+//! Every bar of the crate that is a ratio, measured and judged: `cargo bench --bench ratios`.
+//!
+//! One line per bar: `name  value  limit  ok|short`. Values are multiples of the **floor** (see `support/mod.rs`) unless
+//! the name says of what; floor and subject alternate in rounds, and the value is the median of the rounds' ratios. The
+//! lease is taken and dropped in every pick. A bar that falls short is measured again, and counts as short when it is so
+//! three times in a row; then the process ends with an error. Words behind `--` select bars by what their names contain:
+//! `cargo bench --bench ratios -- publish`.
+
+mod support;
+
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use evenkeel::policy::RoundRobin;
+use evenkeel::{
+    HttpView, LoadBalancer, ReactiveLoadBalancer, Request, ServiceInstance, SupplierBuilder, Tried,
+};
+use tokio::runtime::Runtime;
+
+use support::bars::Bars;
+use support::bars::Limit::AtMost;
+use support::floor::Floor;
+use support::publisher::Publisher;
+use support::subjects::{self, Kind, chooses, tries};
+use support::{SIZES, lists, runtime, timing, zero};
+
+#[global_allocator]
+static ALLOCATOR: support::counting::Counting = support::counting::Counting;
+
+fn main() -> ExitCode {
+    let (runtime, mut bars) = (runtime(), Bars::from_args());
+    allocations(&mut bars, &runtime);
+    a_pick(&mut bars, &runtime);
+    a_narrowed_pick(&mut bars, &runtime);
+    a_later_attempt(&mut bars, &runtime);
+    growth(&mut bars, &runtime);
+    two_threads(&mut bars, &runtime);
+    publish(&mut bars, &runtime);
+    beside_publishing(&mut bars, &runtime);
+    bars.exit()
+}
+
+fn allocations(bars: &mut Bars, runtime: &Runtime) {
+    if !bars.wants("allocations") {
+        return;
+    }
+    for (name, made) in zero::rows(runtime) {
+        let made = u32::try_from(made).map_or(f64::INFINITY, f64::from);
+        bars.exact(&format!("allocations: {name}"), AtMost(0.0), || made);
+    }
+}
+
+fn a_pick(bars: &mut Bars, runtime: &Runtime) {
+    let empty = Request::EMPTY;
+    for n in SIZES {
+        let floor = Floor::new(n);
+        let balancer = subjects::simple(runtime, Kind::RoundRobin, n);
+        let dynamic: &dyn ReactiveLoadBalancer = &balancer;
+        bars.noisy(&format!("try_choose, round robin, n = {n}"), AtMost(4.5), || {
+            timing::picks(|count| floor.run(count), |count| tries(&balancer, &empty, count))
+        });
+        let mut choose = |name: &str, limit: f64, balancer: &dyn Fn(usize)| {
+            bars.noisy(&format!("choose().await, {name}, n = {n}"), AtMost(limit), || {
+                timing::picks(|count| floor.run(count), balancer)
+            });
+        };
+        choose("round robin", 6.5, &|count| runtime.block_on(chooses(&balancer, &empty, count)));
+        choose("round robin, dyn", 6.5, &|count| runtime.block_on(chooses(dynamic, &empty, count)));
+        let balancer = subjects::weighted(runtime, Kind::RoundRobin, n);
+        choose("weighted round robin", 7.0, &|count| runtime.block_on(chooses(&balancer, &empty, count)));
+        let balancer = subjects::simple(runtime, Kind::P2c, n);
+        choose("P2C", 7.0, &|count| runtime.block_on(chooses(&balancer, &empty, count)));
+    }
+}
+
+fn a_narrowed_pick(bars: &mut Bars, runtime: &Runtime) {
+    let http = subjects::http_request();
+    let view = HttpView::of(&http);
+    let (blue, both) = (Request::EMPTY.with_hint("blue"), Request::of(&view).with_hint("blue"));
+    for n in SIZES {
+        let floor = Floor::new(n);
+        let balancer = subjects::hinted(runtime, Kind::RoundRobin, n);
+        bars.noisy(&format!("choose().await, hint group, n = {n}"), AtMost(10.0), || {
+            timing::picks(
+                |count| floor.run(count),
+                |count| runtime.block_on(chooses(&balancer, &blue, count)),
+            )
+        });
+        let balancer = subjects::routed(runtime, Kind::RoundRobin, n);
+        bars.noisy(&format!("choose().await, two request stages, n = {n}"), AtMost(15.0), || {
+            timing::picks(
+                |count| floor.run(count),
+                |count| runtime.block_on(chooses(&balancer, &both, count)),
+            )
+        });
+    }
+}
+
+/// In units of a pick with nothing tried.
+fn a_later_attempt(bars: &mut Bars, runtime: &Runtime) {
+    const N: usize = 1_000;
+    let empty = Request::EMPTY;
+    for kind in [Kind::RoundRobin, Kind::P2c] {
+        let balancer = subjects::simple(runtime, kind, N);
+        let mut tried = Tried::new();
+        for attempt in 1..=6 {
+            let choice = balancer.try_choose(&empty.with_tried(&tried)).expect("an instance");
+            tried.add(&choice);
+            drop(choice);
+            let again = empty.with_tried(&tried);
+            bars.noisy(&format!("{attempt} tried / none, {kind}, n = {N}"), AtMost(1.5), || {
+                timing::picks(
+                    |count| tries(&balancer, &empty, count),
+                    |count| tries(&balancer, &again, count),
+                )
+            });
+        }
+    }
+}
+
+/// In units of a pick from ten.
+fn growth(bars: &mut Bars, runtime: &Runtime) {
+    for (kind, limit) in [(Kind::RoundRobin, 1.6), (Kind::P2c, 2.0)] {
+        let small = subjects::simple(runtime, kind, 10);
+        let large = subjects::simple(runtime, kind, 10_000);
+        bars.noisy(&format!("growth, n = 10 000 / n = 10, {kind}"), AtMost(limit), || {
+            let run = |balancer: &LoadBalancer, count| tries(balancer, &Request::EMPTY, count);
+            timing::picks(|count| run(&small, count), |count| run(&large, count))
+        });
+    }
+}
+
+/// In units of the floor with two threads.
+fn two_threads(bars: &mut Bars, runtime: &Runtime) {
+    for (kind, limit) in [(Kind::RoundRobin, 2.2), (Kind::P2c, 2.8)] {
+        for n in SIZES {
+            let floor = Floor::new(n);
+            let balancer = subjects::simple(runtime, kind, n);
+            bars.noisy(&format!("two threads, {kind}, n = {n}"), AtMost(limit), || {
+                timing::two_threads(
+                    |count| floor.run(count),
+                    |count| tries(&balancer, &Request::EMPTY, count),
+                )
+            });
+        }
+    }
+}
+
+/// Per instance. Every list is made anew before it is timed, as an answer of a registry is.
+fn publish(bars: &mut Bars, runtime: &Runtime) {
+    type Make = fn(usize) -> Vec<ServiceInstance>;
+    let stages: fn(SupplierBuilder) -> SupplierBuilder = |chain| chain;
+    for n in [1_000, 10_000] {
+        let rows: [(&str, f64, [Make; 2], fn(SupplierBuilder) -> SupplierBuilder); 3] = [
+            ("equal list", 50.0, [lists::plain, lists::plain], stages),
+            ("one changed", 100.0, [lists::plain, lists::plain_replaced], stages),
+            ("one changed, full chain", 250.0, [lists::tagged, lists::tagged_replaced], subjects::full_chain),
+        ];
+        for (name, limit, makes, stages) in rows {
+            let name = format!("publish, per instance, {name}, n = {n}");
+            if !bars.wants(&name) {
+                continue;
+            }
+            let floor = Floor::new(n);
+            let publisher = Publisher::new(runtime, makes[0](n), stages, RoundRobin::default());
+            let mut turn = 0;
+            bars.noisy(&name, AtMost(limit), || {
+                let floor = || per(timing::time(|| floor.run(timing::PICKS)), timing::PICKS);
+                timing::ratio(floor, || {
+                    turn += 1;
+                    let list = makes[turn % 2](n);
+                    per(publisher.publish(list), n)
+                })
+            });
+        }
+    }
+}
+
+/// `whole` divided by `count`, a million times as long, so that nothing is lost to the nanosecond.
+fn per(whole: Duration, count: usize) -> Duration {
+    whole.mul_f64(1e6) / u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// In units of the median; the time of reading the clock is taken off both.
+fn beside_publishing(bars: &mut Bars, runtime: &Runtime) {
+    const N: usize = 10_000;
+    const PICKS: usize = 300_000;
+    let name = format!("picks while lists are published, p99 / p50, n = {N}");
+    if !bars.wants(&name) {
+        return;
+    }
+    let mut publisher = Publisher::new(runtime, lists::plain(N), |chain| chain, RoundRobin::default());
+    let balancer = publisher.balancer.clone();
+    let stop = AtomicBool::new(false);
+    bars.noisy(&name, AtMost(20.0), || {
+        stop.store(false, Ordering::Relaxed);
+        thread::scope(|scope| {
+            let publisher = &mut publisher;
+            let stop = &stop;
+            let publishing = scope.spawn(move || {
+                let both = [lists::plain(N), lists::plain_replaced(N)];
+                let mut published = 0_u32;
+                while !stop.load(Ordering::Relaxed) {
+                    publisher.publish(both[usize::from(published % 2 == 0)].clone());
+                    published += 1;
+                }
+                published
+            });
+            let clock = sorted(PICKS, || ());
+            let picks = sorted(PICKS, || {
+                black_box(&balancer.try_choose(&Request::EMPTY));
+            });
+            stop.store(true, Ordering::Relaxed);
+            let published = publishing.join().expect("publishing does not panic");
+            assert!(published > 1, "lists were published meanwhile");
+            let at = |percent: usize| picks[PICKS / 100 * percent].saturating_sub(clock[PICKS / 2]);
+            at(99).as_secs_f64() / at(50).max(Duration::from_nanos(1)).as_secs_f64()
+        })
+    });
+}
+
+fn sorted(count: usize, mut work: impl FnMut()) -> Vec<Duration> {
+    let one = |_| {
+        let started = Instant::now();
+        work();
+        started.elapsed()
+    };
+    let mut all: Vec<Duration> = (0..count).map(one).collect();
+    all.sort_unstable();
+    all
+}

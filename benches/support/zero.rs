@@ -1,0 +1,67 @@
+//! The allocations of a pick, for every policy, kind of request and way to call.
+
+use std::hint::black_box;
+
+use evenkeel::policy::RoundRobin;
+use evenkeel::{ChooseExt, HttpView, LoadBalancer, ReactiveLoadBalancer, Request, Tried, Weight};
+use futures_util::FutureExt;
+use tokio::runtime::Runtime;
+
+use super::counting::allocations;
+use super::subjects::{self, Kind};
+use super::{chain, lists, warm};
+
+const KINDS: [Kind; 3] = [Kind::RoundRobin, Kind::Random, Kind::P2c];
+const N: usize = 100;
+/// Enough for the turns of a wheel that meets the tried ones.
+const PICKS: usize = 300;
+
+/// Every row by its name, with its allocations in all.
+pub fn rows(runtime: &Runtime) -> Vec<(String, u64)> {
+    let mut rows = Vec::new();
+    for kind in KINDS {
+        rows.push((format!("{kind}"), of(&subjects::simple(runtime, kind, N))));
+        rows.push((format!("{kind}, weighted"), of(&subjects::weighted(runtime, kind, N))));
+        rows.push((format!("{kind}, hints"), of(&subjects::hinted(runtime, kind, N))));
+        rows.push((format!("{kind}, hints and versions"), of(&subjects::routed(runtime, kind, N))));
+    }
+    rows.push(("round robin, weighted beyond a table".to_owned(), of(&stride(runtime))));
+    rows
+}
+
+/// Weights without a common period that could be written out.
+fn stride(runtime: &Runtime) -> LoadBalancer {
+    let list = (1_u32..).zip(lists::plain(N)).map(|(at, instance)| {
+        let weight = Weight::new(f64::from(at) * 997.001).expect("a valid weight");
+        instance.to_builder().weight(weight).build().expect("a valid instance")
+    });
+    warm(runtime, chain(list.collect()).with_weights(), RoundRobin::default())
+}
+
+/// Static and `dyn`, waiting and not, with none to four tried; without a hint, with one, with one that nobody has.
+fn of(balancer: &LoadBalancer) -> u64 {
+    let http = subjects::http_request();
+    let view = HttpView::of(&http);
+    let mut made = 0;
+    let mut tried = Tried::new();
+    for _ in 0..=4 {
+        let bare = Request::EMPTY.with_tried(&tried);
+        let told = Request::of(&view).with_tried(&tried);
+        for base in [bare, told] {
+            for request in [base, base.with_hint("blue"), base.with_hint("nobody")] {
+                made += allocations(|| every_way(balancer, &request));
+                made += allocations(|| every_way::<dyn ReactiveLoadBalancer>(balancer, &request));
+            }
+        }
+        let next = balancer.try_choose(&bare).expect("an instance");
+        tried.add(&next);
+    }
+    made
+}
+
+fn every_way<L: ReactiveLoadBalancer + ?Sized>(balancer: &L, request: &Request<'_>) {
+    for _ in 0..PICKS {
+        assert!(black_box(balancer.try_choose(request)).is_ok());
+        assert!(black_box(balancer.choose(request).now_or_never()).is_some_and(|choice| choice.is_ok()));
+    }
+}
