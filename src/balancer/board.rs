@@ -98,6 +98,11 @@ impl Board {
         self.control.lock().registry.len()
     }
 
+    /// Calls in flight to all of those.
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.control.lock().registry.all().map(|state| state.in_flight()).sum()
+    }
+
     /// Makes a snapshot of `raw`; whether it differs from the one before.
     fn rebuild(
         &self,
