@@ -132,9 +132,9 @@ impl Map {
     }
 
     /// Adds an entry, unless another caller was faster; the one that is in the map.
-    pub(super) fn insert(&self, entry: Arc<Entry>) -> Arc<Entry> {
-        let winner = self.shards.insert(&entry);
-        if !winner.is_kept() && Arc::ptr_eq(&winner, &entry) {
+    pub(super) fn insert(&self, entry: &Arc<Entry>) -> Arc<Entry> {
+        let winner = self.shards.insert(entry);
+        if !winner.is_kept() && Arc::ptr_eq(&winner, entry) {
             self.count(&winner);
         }
         winner

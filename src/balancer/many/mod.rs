@@ -147,7 +147,7 @@ impl LoadBalancers {
             drop(balancer.core.driver.shut());
             return Ok(balancer);
         }
-        let entry = self.inner.map.insert(Entry::new(id, balancer, kept, properties.cache.ttl));
+        let entry = self.inner.map.insert(&Entry::new(id, balancer, kept, properties.cache.ttl));
         // Changed properties are applied to what is in the map; this service may have come a moment too late.
         loop {
             let now = recipe.in_force.load_full();
