@@ -60,7 +60,9 @@ impl Inner {
         let new = Arc::new(self.recipe.next(properties));
         self.recipe.in_force.store(Arc::clone(&new));
         // A service that is made from here on looks at `in_force` again after it is in the map.
-        let entries = self.map.entries();
+        let mut entries = self.map.entries();
+        // Those that are named now come first, so that one that no longer is does not push them out.
+        entries.sort_by_key(|entry| !new.is_named(&entry.id));
         Ok(entries.into_iter().filter(|entry| self.settle(entry, &old, &new)).count())
     }
 

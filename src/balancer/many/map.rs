@@ -124,6 +124,9 @@ impl Map {
 
     /// Marks a name as the one used last.
     fn used(&self, entry: &Arc<Entry>) {
+        if self.capacity == 0 {
+            return;
+        }
         if entry.overdue.load(Ordering::Relaxed) && entry.overdue.swap(false, Ordering::AcqRel) {
             self.recent.insert(entry.id.clone(), Arc::downgrade(entry));
         } else {
@@ -142,8 +145,14 @@ impl Map {
 
     fn count(&self, entry: &Arc<Entry>) {
         let counted = self.shards.counted.fetch_add(1, Ordering::Relaxed) + 1;
-        self.recent.insert(entry.id.clone(), Arc::downgrade(entry));
-        if counted > self.capacity {
+        if self.capacity == 0 {
+            // A cache of no capacity takes nothing, and tells nobody.
+            self.shards.push_out(Arc::clone(entry));
+        } else {
+            self.recent.insert(entry.id.clone(), Arc::downgrade(entry));
+        }
+        // Below the capacity nothing goes, and services do not meet here.
+        if counted >= self.capacity {
             self.recent.run_pending_tasks();
             self.shards.sweep(Duration::ZERO);
         }
@@ -151,7 +160,8 @@ impl Map {
 
     /// A service is configured from now on, or no longer.
     pub(super) fn keep(&self, entry: &Arc<Entry>, kept: bool) {
-        if entry.kept.swap(kept, Ordering::AcqRel) == kept {
+        let is_there = self.shards.find(entry.id.as_str()).is_some_and(|there| Arc::ptr_eq(&there, entry));
+        if !is_there || entry.kept.swap(kept, Ordering::AcqRel) == kept {
             return;
         }
         if kept {
