@@ -194,3 +194,28 @@ async fn each_instance_has_one_client_of_its_own_as_long_as_it_is_listed() {
     call().await;
     assert_eq!(made.lock().unwrap().join(" "), "a b a a", "another connect time-out needs another client");
 }
+
+#[tokio::test]
+async fn a_client_is_never_that_of_an_instance_of_an_earlier_balancer() {
+    let (a, b) = (Server::start(ok("a")).await, Server::start(ok("b")).await);
+    let registry = SimpleDiscovery::new();
+    let properties = Properties::default().set("cache.capacity", 1).unwrap();
+    let balancers = LoadBalancers::from_properties(properties, registry.clone()).unwrap();
+    let made: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = Arc::clone(&made);
+    let http = balancers
+        .reqwest(move |instance| {
+            log.lock().unwrap().push(instance.id().to_owned());
+            reqwest::Client::builder()
+        })
+        .unwrap();
+    for (server, id) in [(&a, "a"), (&b, "b")] {
+        registry.set(&ServiceId::new("orders").unwrap(), [server.instance(id)]);
+        let text = http.get("lb://orders/x").send().await.unwrap().text().await.unwrap();
+        assert_eq!(text, id);
+        // The name is pushed out: its next balancer counts its instances from the start.
+        balancers.get("other").unwrap();
+        assert_eq!(balancers.services().len(), 1);
+    }
+    assert_eq!(made.lock().unwrap().join(" "), "a b");
+}

@@ -151,8 +151,14 @@ impl<P: Publish> Driver<P> {
             if *control.settings == settings {
                 return;
             }
-            control.settings = Arc::new(settings);
+            let old = std::mem::replace(&mut control.settings, Arc::new(settings));
             let settings = Arc::clone(&control.settings);
+            if let Some(dir) = settings.disk.as_ref().filter(|dir| old.disk.as_ref() != Some(dir)) {
+                // The list that is known is wanted there, not only the next one that differs.
+                if control.confirmed.is_some() && self.publish.has_instances() == Some(true) {
+                    disk::save(dir, self.base.service_id(), self.publish.raw());
+                }
+            }
             let (Some(confirmed), None, false) =
                 (control.confirmed, &control.last_error, self.word.load().is_busy())
             else {
