@@ -132,6 +132,11 @@ impl Board {
         self.control.lock().registry.len()
     }
 
+    /// Calls in flight to all of those.
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.control.lock().registry.all().map(|state| state.in_flight()).sum()
+    }
+
     /// Makes a snapshot of `list`; whether it differs from the one before.
     fn rebuild(&self, control: &mut Control, list: List, origin: Origin, now: Instant, force: bool) -> bool {
         let current = self.snapshot.load_full();

@@ -1,3 +1,4 @@
+use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -149,9 +150,20 @@ impl LoadBalancer {
         self.core.driver.word.load().is_closed()
     }
 
-    /// Calls in flight over all instances that are listed.
+    /// Calls in flight, those to instances that left the list included.
     pub fn in_flight(&self) -> u32 {
-        self.snapshot().map_or(0, |list| list.all_instances().map(|state| state.in_flight()).sum())
+        self.core.driver.publish.in_flight()
+    }
+
+    /// Something that lives as long as this balancer.
+    pub(crate) fn owner(&self) -> Weak<dyn Any + Send + Sync> {
+        let core: Arc<dyn Any + Send + Sync> = Arc::clone(&self.core) as _;
+        Arc::downgrade(&core)
+    }
+
+    /// Whether that came from this balancer.
+    pub(crate) fn owns(&self, owner: &Weak<dyn Any + Send + Sync>) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.core), owner.as_ptr())
     }
 
     /// Another chain and policy over the same instances, states and rotations.
@@ -177,8 +189,7 @@ impl LoadBalancer {
 
     /// Whether nobody else holds this balancer and no call is in flight.
     pub(crate) fn is_idle(&self) -> bool {
-        Arc::strong_count(&self.core) == 1
-            && self.snapshot().is_none_or(|list| list.all_instances().all(|state| state.in_flight() == 0))
+        Arc::strong_count(&self.core) == 1 && self.in_flight() == 0
     }
 
     /// What is left of [`try_choose`](Self::try_choose) without the test of the list's age: for the benches, which tell

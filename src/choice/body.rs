@@ -81,7 +81,7 @@ impl<B: Body> Body for TrackedBody<B> {
             Poll::Ready(Some(Err(_))) => this.lease.end(Outcome::Failure(Failure::Reset)),
             // A reader that knows the length may never poll past the last frame.
             Poll::Ready(Some(Ok(_))) if inner.is_end_stream() => {
-                this.lease.end(Outcome::Status(this.lease.status))
+                this.lease.end(Outcome::Status(this.lease.status));
             }
             _ => {}
         }

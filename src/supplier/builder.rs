@@ -291,11 +291,9 @@ impl SupplierBuilder {
             // Not past the age at which callers would wait anyway.
             Staleness::Off => Some(settings.hard_age),
         };
-        for (name, limit) in [
-            ("service-discovery.timeout", settings.look_up_limit),
-            ("choose-timeout", settings.choose_timeout),
-            ("backoff.min", settings.back_off.min),
-        ] {
+        for (name, limit) in
+            [("service-discovery.timeout", settings.look_up_limit), ("backoff.min", settings.back_off.min)]
+        {
             if limit.is_zero() {
                 return Err(refuse(format!("{name} is zero, so that no look-up could ever succeed")));
             }

@@ -1,18 +1,17 @@
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
-use super::super::{LoadBalancer, LoadBalancerBuilder};
 use super::map::Map;
+use super::recipe::Recipe;
 use super::{Inner, LoadBalancers, live};
-use crate::config::{LiveProperties, LoadBalancerProperties, PolicyName, Properties};
+use crate::config::{LiveProperties, Properties};
 use crate::discovery::DiscoveryClient;
-use crate::policy::{LeastRequest, Policy, RandomPick, RoundRobin};
+use crate::policy::Policy;
 use crate::supplier::BuildError;
 use crate::{ServiceId, SupplierBuilder};
 
@@ -32,7 +31,8 @@ use crate::{ServiceId, SupplierBuilder};
 #[must_use]
 pub struct LoadBalancersBuilder {
     discovery: Arc<dyn DiscoveryClient>,
-    live: LiveProperties,
+    /// `None`: the defaults, or what the file that is followed holds.
+    live: Option<LiveProperties>,
     follow: bool,
     file: Option<PathBuf>,
     code: Vec<(String, ServiceBuilder)>,
@@ -44,9 +44,9 @@ pub struct LoadBalancersBuilder {
 #[derive(Default)]
 #[must_use]
 pub struct ServiceBuilder {
-    chains: Vec<Box<dyn Fn(SupplierBuilder) -> SupplierBuilder + Send + Sync>>,
-    policy: Option<Arc<dyn Policy>>,
-    discovery: Option<Arc<dyn DiscoveryClient>>,
+    pub(super) chains: Vec<Box<dyn Fn(SupplierBuilder) -> SupplierBuilder + Send + Sync>>,
+    pub(super) policy: Option<Arc<dyn Policy>>,
+    pub(super) discovery: Option<Arc<dyn DiscoveryClient>>,
 }
 
 impl ServiceBuilder {
@@ -80,37 +80,34 @@ impl fmt::Debug for ServiceBuilder {
 
 impl LoadBalancersBuilder {
     pub(super) fn new(discovery: Arc<dyn DiscoveryClient>) -> Self {
-        Self {
-            discovery,
-            live: LiveProperties::new(Properties::default()),
-            follow: false,
-            file: None,
-            code: Vec::new(),
-            runtime: None,
-            seed: None,
-        }
+        Self { discovery, live: None, follow: false, file: None, code: Vec::new(), runtime: None, seed: None }
     }
 
     /// Properties that do not change (default: none, so every default holds).
     pub fn properties(mut self, properties: Properties) -> Self {
-        self.live = LiveProperties::new(properties);
+        self.live = Some(LiveProperties::new(properties));
         self.follow = false;
         self
     }
 
-    /// Properties that may change: a change is applied to all services, or to none if one of them could not work.
+    /// Properties that may change: a change is applied to all services, or to none if one of them could not work. What
+    /// `properties` hold then is not in force; an error is logged. Calls in flight, states and rotations are not
+    /// disturbed, and a service for which nothing changed does not notice. `cache.capacity` and `eager-load` are read at
+    /// the start only.
     pub fn live(mut self, properties: LiveProperties) -> Self {
-        self.live = properties;
+        self.live = Some(properties);
         self.follow = true;
         self
     }
 
-    /// Follows a property file: its changes are applied live, whole or not at all. Needs
-    /// [`live`](Self::live) or [`properties`](Self::properties) with what the file holds now.
+    /// Follows a property file: its changes are applied as those of [`live`](Self::live) are, whole or not at all.
+    ///
+    /// With [`properties`](Self::properties) or [`live`](Self::live) the file takes the place of their file layer. Without
+    /// them [`build`](Self::build) loads it, with the environment, as [`Properties::load`] does.
     #[cfg(feature = "file")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "file")))]
     pub fn watch_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.file = Some(path.into());
-        self.follow = true;
         self
     }
 
@@ -136,38 +133,35 @@ impl LoadBalancersBuilder {
         self
     }
 
-    /// The balancers. Every configured chain is checked now.
+    /// The balancers. Every configured chain is checked now, and services of `eager-load` are looked up behind the caller
+    /// if there is a tokio runtime.
     ///
     /// # Errors
-    /// [`BuildError`] for the first chain that cannot work.
+    /// [`BuildError`] for the first chain that cannot work, for properties that change without a runtime to follow them
+    /// on, and for a followed file that cannot be loaded.
     pub fn build(self) -> Result<LoadBalancers, BuildError> {
         let mut code = Vec::with_capacity(self.code.len());
         for (name, shape) in self.code {
             let id = ServiceId::new(&name).map_err(|error| super::invalid(&name, &error))?;
             code.push((id, shape));
         }
-        let current = self.live.current();
-        let capacity = current.global().cache_capacity;
-        let eager = current.global().eager_load;
-        let runtime = self.runtime.clone();
-        let recipe = Recipe {
-            discovery: self.discovery,
-            live: self.live,
-            code,
-            listed: ArcSwap::default(),
-            runtime: self.runtime,
-            seed: self.seed,
+        let live = match self.live {
+            Some(live) => live,
+            None => LiveProperties::new(initial(self.file.as_deref())?),
         };
-        recipe.check(&current)?;
+        let runtime = self.runtime.clone();
+        let recipe = Recipe::new(self.discovery, live, code, self.runtime, self.seed)?;
+        let current = Arc::clone(&recipe.in_force.load().properties);
+        let global = current.global();
         let inner = Arc::new(Inner {
-            map: Map::new(capacity),
+            map: Map::new(global.cache_capacity),
             recipe,
             closed: AtomicBool::new(false),
             tasks: Mutex::default(),
         });
         let balancers = LoadBalancers { inner };
         let runtime = runtime.or_else(|| Handle::try_current().ok());
-        if self.follow {
+        if self.follow || self.file.is_some() {
             let Some(runtime) = &runtime else {
                 let why = "properties that change need a tokio runtime: build inside one, or inject a handle";
                 return Err(BuildError::new("*", why.to_owned()));
@@ -175,7 +169,10 @@ impl LoadBalancersBuilder {
             let tasks = live::follow(&balancers.inner, runtime, self.file);
             *balancers.inner.tasks.lock() = tasks;
         }
-        for name in eager {
+        for name in global.eager_load {
+            if !current.effective(&name).enabled {
+                continue;
+            }
             let balancer = balancers.get(&name)?;
             if let Some(runtime) = &runtime {
                 let _entered = runtime.enter();
@@ -192,108 +189,12 @@ impl fmt::Debug for LoadBalancersBuilder {
     }
 }
 
-/// How a service's balancer is made.
-pub(super) struct Recipe {
-    pub(super) discovery: Arc<dyn DiscoveryClient>,
-    pub(super) live: LiveProperties,
-    code: Vec<(ServiceId, ServiceBuilder)>,
-    /// What the registry listed when it was asked.
-    pub(super) listed: ArcSwap<Vec<ServiceId>>,
-    runtime: Option<Handle>,
-    seed: Option<u64>,
-}
-
-impl Recipe {
-    fn code(&self, service: &ServiceId) -> Option<&ServiceBuilder> {
-        self.code.iter().find(|(id, _)| id == service).map(|(_, shape)| shape)
+/// What holds when the code gives no properties.
+fn initial(file: Option<&Path>) -> Result<Properties, BuildError> {
+    #[cfg(feature = "file")]
+    if let Some(path) = file {
+        return Properties::load(path).map_err(|error| BuildError::new("*", error.to_string()));
     }
-
-    /// How the registry is asked for `given`: as the code or the configuration spells it, else as the registry does, else
-    /// as the caller did. And whether the service is one of those that stay.
-    pub(super) fn spelling(&self, given: &ServiceId) -> (ServiceId, bool) {
-        if let Some((id, _)) = self.code.iter().find(|(id, _)| id == given) {
-            return (id.clone(), true);
-        }
-        let properties = self.live.current();
-        let configured = properties.services().into_iter().find(|name| given.matches(name));
-        if let Some(id) = configured.and_then(|name| ServiceId::new(name).ok()) {
-            return (id, true);
-        }
-        let listed = self.listed.load().iter().find(|id| *id == given).cloned();
-        (listed.unwrap_or_else(|| given.clone()), false)
-    }
-
-    pub(super) fn is_known(&self, host: &str) -> bool {
-        self.code.iter().any(|(id, _)| id.matches(host))
-            || self.listed.load().iter().any(|id| id.matches(host))
-            || ServiceId::new(host)
-                .is_ok_and(|id| self.live.current().services().iter().any(|name| id.matches(name)))
-    }
-
-    pub(super) fn properties(&self, service: &ServiceId) -> LoadBalancerProperties {
-        self.live.current().effective(service.as_str())
-    }
-
-    /// Whether the chain of every service that is named can work with `properties`.
-    pub(super) fn check(&self, properties: &Properties) -> Result<(), BuildError> {
-        let configured = properties.services().into_iter().map(str::to_owned);
-        let named = self.code.iter().map(|(id, _)| id.as_str().to_owned());
-        for name in configured.chain(named) {
-            let id = ServiceId::new(&name).map_err(|error| super::invalid(&name, &error))?;
-            let effective = properties.effective(&name);
-            if effective.enabled {
-                self.chain(&id, &effective).build()?;
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn chain(&self, id: &ServiceId, properties: &LoadBalancerProperties) -> SupplierBuilder {
-        let code = self.code(id);
-        let discovery = code.and_then(|code| code.discovery.as_ref()).unwrap_or(&self.discovery);
-        let mut chain =
-            SupplierBuilder::new(id).with_discovery(Arc::clone(discovery)).with_properties(properties);
-        if let Some(runtime) = &self.runtime {
-            chain = chain.with_runtime(runtime.clone());
-        }
-        if let Some(seed) = self.seed {
-            let named = id.as_str().bytes().fold(seed, |hash, byte| {
-                (hash ^ u64::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0000_01b3)
-            });
-            chain = chain.with_seed(named);
-        }
-        for change in code.iter().flat_map(|code| &code.chains) {
-            chain = change(chain);
-        }
-        chain
-    }
-
-    pub(super) fn policy(&self, id: &ServiceId, properties: &LoadBalancerProperties) -> Arc<dyn Policy> {
-        if let Some(policy) = self.code(id).and_then(|code| code.policy.as_ref()) {
-            return Arc::clone(policy);
-        }
-        match properties.policy {
-            PolicyName::Random => Arc::new(RandomPick),
-            PolicyName::LeastRequest => Arc::new(LeastRequest),
-            _ => Arc::new(RoundRobin::default()),
-        }
-    }
-
-    pub(super) fn build(
-        &self,
-        id: &ServiceId,
-        properties: &LoadBalancerProperties,
-    ) -> Result<LoadBalancer, BuildError> {
-        if !properties.enabled {
-            return Err(BuildError::new(
-                id.as_str(),
-                "balancing is off by configuration (enabled: false)".to_owned(),
-            ));
-        }
-        let supplier = self.chain(id, properties).build()?;
-        Ok(LoadBalancerBuilder::new(supplier)
-            .policy_arc(self.policy(id, properties))
-            .allow_downgrade(properties.allow_downgrade)
-            .build())
-    }
+    let _ = file;
+    Ok(Properties::default())
 }

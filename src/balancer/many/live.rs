@@ -1,17 +1,22 @@
 //! Properties that change while balancers run.
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::Inner;
+use super::map::Entry;
+use super::recipe::InForce;
+use crate::BuildError;
 use crate::config::Properties;
 
 /// The tasks that follow properties, and the file behind them.
 pub(super) fn follow(inner: &Arc<Inner>, runtime: &Handle, file: Option<PathBuf>) -> Vec<JoinHandle<()>> {
-    let mut tasks = vec![runtime.spawn(apply_changes(Arc::downgrade(inner), inner.recipe.live.subscribe()))];
+    let changes = inner.recipe.live.subscribe();
+    let mut tasks = vec![runtime.spawn(apply_changes(Arc::downgrade(inner), changes))];
     #[cfg(feature = "file")]
     if let Some(path) = file {
         tasks.push(runtime.spawn(follow_file(inner.recipe.live.clone(), path)));
@@ -22,34 +27,65 @@ pub(super) fn follow(inner: &Arc<Inner>, runtime: &Handle, file: Option<PathBuf>
 }
 
 async fn apply_changes(inner: Weak<Inner>, mut changes: tokio::sync::watch::Receiver<Arc<Properties>>) {
-    while changes.changed().await.is_ok() {
+    loop {
         let properties = Arc::clone(&changes.borrow_and_update());
-        let Some(inner) = inner.upgrade() else { return };
-        match inner.apply(&properties) {
-            Ok(services) => tracing::info!(services, "changed properties are in force"),
-            Err(error) => {
-                tracing::error!(%error, "changed properties are not applied: the old ones stay in force")
+        let Some(strong) = inner.upgrade() else { return };
+        // The first time nothing changed, unless somebody was faster than this task.
+        if strong.recipe.in_force.load().properties != properties {
+            match strong.apply(properties) {
+                Ok(services) => tracing::info!(services, "changed properties are in force"),
+                Err(error) => {
+                    tracing::error!(%error, "changed properties are not applied: the old ones stay in force");
+                }
             }
+        }
+        drop(strong);
+        if changes.changed().await.is_err() {
+            return;
         }
     }
 }
 
 impl Inner {
-    /// Everything is built before anything is changed.
-    fn apply(&self, properties: &Properties) -> Result<usize, crate::BuildError> {
-        self.recipe.check(properties)?;
-        let mut built = Vec::new();
+    /// Everything is built once before anything is changed; how many services changed.
+    fn apply(&self, properties: Arc<Properties>) -> Result<usize, BuildError> {
+        self.recipe.check(&properties)?;
         for entry in self.map.entries() {
             let effective = properties.effective(entry.id.as_str());
-            let supplier = self.recipe.chain(&entry.id, &effective).build()?;
-            let policy = self.recipe.policy(&entry.id, &effective);
-            built.push((entry, supplier, policy, effective.allow_downgrade));
+            if effective.enabled {
+                self.recipe.chain(&entry.id, &effective).build()?;
+            }
         }
-        let services = built.len();
-        for (entry, supplier, policy, allow_downgrade) in built {
-            entry.balancer.reconfigure(supplier, policy, allow_downgrade);
+        let old = self.recipe.in_force.load_full();
+        let new = Arc::new(self.recipe.next(properties));
+        self.recipe.in_force.store(Arc::clone(&new));
+        // A service that is made from here on looks at `in_force` again after it is in the map.
+        let mut entries = self.map.entries();
+        // Those that are named now come first, so that one that no longer is does not push them out.
+        entries.sort_by_key(|entry| !new.is_named(&entry.id));
+        Ok(entries.into_iter().filter(|entry| self.settle(entry, &old, &new)).count())
+    }
+
+    /// Takes a service from the old properties to the new ones; whether they differ for it. State and rotations stay.
+    pub(super) fn settle(&self, entry: &Arc<Entry>, old: &InForce, new: &InForce) -> bool {
+        self.map.keep(entry, new.is_named(&entry.id));
+        let name = entry.id.as_str();
+        let effective = new.properties.effective(name);
+        entry.off.store(!effective.enabled, Ordering::Relaxed);
+        if effective == old.properties.effective(name) {
+            return false;
         }
-        Ok(services)
+        if effective.enabled {
+            match self.recipe.chain(&entry.id, &effective).build() {
+                Ok(supplier) => {
+                    let policy = self.recipe.policy(&entry.id, &effective);
+                    entry.balancer.reconfigure(supplier, policy, effective.allow_downgrade);
+                }
+                // It was built a moment ago; a chain that the code shapes may say otherwise now.
+                Err(error) => tracing::error!(%error, "changed properties are not applied to a service"),
+            }
+        }
+        true
     }
 }
 

@@ -4,6 +4,7 @@ mod builder;
 mod live;
 mod map;
 mod ready;
+mod recipe;
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,8 +24,8 @@ use crate::config::{LoadBalancerProperties, Properties};
 use crate::discovery::{DiscoveryClient, SupplyError};
 use crate::supplier::BuildError;
 use crate::{InvalidServiceId, ServiceId, ServiceInstance};
-use builder::Recipe;
 use map::{Entry, Map};
+use recipe::Recipe;
 
 /// The balancers of many services: a cheap handle, whose clones share everything.
 ///
@@ -117,14 +118,18 @@ impl LoadBalancers {
         builder.build()
     }
 
-    /// The balancer of `service`, made if need be. Never waits.
+    /// The balancer of `service`, made if need be. Never waits. After [`shutdown`](Self::shutdown) it is one that is
+    /// closed: choosing is the error [`Closed`](crate::ChooseErrorKind::Closed).
     ///
     /// # Errors
-    /// [`BuildError`] for a name that is none (it is quoted), a chain that cannot work, a service for which balancing is
-    /// off (`enabled: false`), and after [`shutdown`](Self::shutdown).
+    /// [`BuildError`] for a name that is none (it is quoted), a chain that cannot work, and a service for which balancing
+    /// is off (`enabled: false`).
     pub fn get(&self, service: impl AsRef<str>) -> Result<LoadBalancer, BuildError> {
         let name = service.as_ref();
         if let Some(entry) = self.inner.map.find(name) {
+            if entry.off.load(Ordering::Relaxed) {
+                return Err(recipe::disabled(&entry.id));
+            }
             return Ok(entry.balancer.clone());
         }
         self.make(name)
@@ -132,15 +137,26 @@ impl LoadBalancers {
 
     #[cold]
     fn make(&self, name: &str) -> Result<LoadBalancer, BuildError> {
-        if self.inner.closed.load(Ordering::Acquire) {
-            return Err(BuildError::new(name, "the balancers were shut down".to_owned()));
-        }
         let given = ServiceId::new(name).map_err(|error| invalid(name, &error))?;
         let recipe = &self.inner.recipe;
-        let (id, kept) = recipe.spelling(&given);
-        let properties = recipe.properties(&id);
+        let mut in_force = recipe.in_force.load_full();
+        let (id, kept) = recipe.spelling(&given, &in_force);
+        let properties = in_force.properties.effective(id.as_str());
         let balancer = recipe.build(&id, &properties)?;
-        let entry = self.inner.map.insert(Entry::new(id, balancer, kept, properties.cache.ttl));
+        if self.inner.closed.load(Ordering::Acquire) {
+            drop(balancer.core.driver.shut());
+            return Ok(balancer);
+        }
+        let entry = self.inner.map.insert(&Entry::new(id, balancer, kept, properties.cache.ttl));
+        // Changed properties are applied to what is in the map; this service may have come a moment too late.
+        loop {
+            let now = recipe.in_force.load_full();
+            if Arc::ptr_eq(&now, &in_force) {
+                break;
+            }
+            self.inner.settle(&entry, &in_force, &now);
+            in_force = now;
+        }
         if self.inner.closed.load(Ordering::Acquire) {
             drop(entry.balancer.core.driver.shut());
         }
@@ -148,14 +164,21 @@ impl LoadBalancers {
     }
 
     /// Whether `host` names a service, so that `http://host/...` is balanced: a configured one, one of the code, or one
-    /// that [`list_services`](Self::list_services) found. `lb://` needs no such name.
+    /// that [`list_services`](Self::list_services) found; but none for which balancing is off (`enabled: false`). `lb://`
+    /// needs no such name.
     pub fn is_known(&self, host: &str) -> bool {
         self.inner.recipe.is_known(host)
     }
 
-    /// The effective properties of a service.
+    /// The effective properties of a service, as they are in force.
     pub fn properties(&self, service: &ServiceId) -> LoadBalancerProperties {
         self.inner.recipe.properties(service)
+    }
+
+    /// Counts the changes of the properties in force.
+    #[cfg(feature = "reqwest")]
+    pub(crate) fn generation(&self) -> u64 {
+        self.inner.recipe.in_force.load().generation
     }
 
     /// Asks the registry for the names of all services; from then on `http://name/...` is balanced for each of them.
@@ -164,7 +187,7 @@ impl LoadBalancers {
     /// [`SupplyError`] when the registry gives no answer; what was known stays.
     pub async fn list_services(&self) -> Result<Vec<ServiceId>, SupplyError> {
         let services = self.inner.recipe.discovery.services().await?;
-        self.inner.recipe.listed.store(Arc::new(services.clone()));
+        self.inner.recipe.listed.store(Arc::new(services.iter().cloned().collect()));
         Ok(services)
     }
 
@@ -199,7 +222,7 @@ impl LoadBalancers {
     /// [`shutdown`](Self::shutdown), then waits until no call is in flight, for `limit` at most; how many are left.
     pub async fn drain(&self, limit: Duration) -> u32 {
         self.shutdown().await;
-        let end = Instant::now() + limit;
+        let end = after(limit);
         loop {
             let left = self.in_flight();
             if left == 0 || Instant::now() >= end {
@@ -213,6 +236,12 @@ impl LoadBalancers {
     pub fn in_flight(&self) -> u32 {
         self.inner.map.entries().iter().map(|entry| entry.balancer.in_flight()).sum()
     }
+}
+
+/// `limit` from now; a limit that no clock can hold is thirty years.
+fn after(limit: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(limit).unwrap_or(now + Duration::from_secs(30 * 365 * 86_400))
 }
 
 fn invalid(name: &str, error: &InvalidServiceId) -> BuildError {

@@ -46,7 +46,7 @@ pub(super) async fn ready(
     names: Vec<String>,
     limit: Duration,
 ) -> Result<(), NotReady> {
-    let end = Instant::now() + limit;
+    let end = super::after(limit);
     let waits = names.iter().map(|name| one(balancers, name, end));
     let missing: Vec<_> = names
         .iter()

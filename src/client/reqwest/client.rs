@@ -1,7 +1,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ::reqwest::{IntoUrl, Method, Response, Url};
+use ::reqwest::{Method, Response, Url};
+use tokio::time::Instant;
 
 use super::error::{Error, failure_of};
 use super::pool::Pools;
@@ -42,38 +43,47 @@ impl Client {
     }
 
     /// A GET.
-    pub fn get(&self, url: impl IntoUrl) -> RequestBuilder {
+    pub fn get(&self, url: impl AsRef<str>) -> RequestBuilder {
         self.request(Method::GET, url)
     }
 
     /// A HEAD.
-    pub fn head(&self, url: impl IntoUrl) -> RequestBuilder {
+    pub fn head(&self, url: impl AsRef<str>) -> RequestBuilder {
         self.request(Method::HEAD, url)
     }
 
     /// A POST.
-    pub fn post(&self, url: impl IntoUrl) -> RequestBuilder {
+    pub fn post(&self, url: impl AsRef<str>) -> RequestBuilder {
         self.request(Method::POST, url)
     }
 
     /// A PUT.
-    pub fn put(&self, url: impl IntoUrl) -> RequestBuilder {
+    pub fn put(&self, url: impl AsRef<str>) -> RequestBuilder {
         self.request(Method::PUT, url)
     }
 
     /// A PATCH.
-    pub fn patch(&self, url: impl IntoUrl) -> RequestBuilder {
+    pub fn patch(&self, url: impl AsRef<str>) -> RequestBuilder {
         self.request(Method::PATCH, url)
     }
 
     /// A DELETE.
-    pub fn delete(&self, url: impl IntoUrl) -> RequestBuilder {
+    pub fn delete(&self, url: impl AsRef<str>) -> RequestBuilder {
         self.request(Method::DELETE, url)
     }
 
-    /// A request of any method.
-    pub fn request(&self, method: Method, url: impl IntoUrl) -> RequestBuilder {
-        RequestBuilder::new(self.clone(), self.inner.plain.request(method, url))
+    /// A request of any method. A text that is no URL with a host is an error of [`send`](RequestBuilder::send), which
+    /// quotes it; a password in it becomes the header `Authorization`, as reqwest does it.
+    pub fn request(&self, method: Method, url: impl AsRef<str>) -> RequestBuilder {
+        let text = url.as_ref();
+        let inner = match Url::parse(text) {
+            Ok(url) if url.host_str().is_some_and(|host| !host.is_empty()) => {
+                Ok(self.inner.plain.request(method, url))
+            }
+            Ok(_) => Err(Error::url(text, "it names no host")),
+            Err(error) => Err(Error::url(text, error)),
+        };
+        RequestBuilder::new(self.clone(), inner)
     }
 
     /// Sends a finished request. The response's extensions hold a [`Via`] that names the instance.
@@ -103,6 +113,7 @@ impl Client {
     fn route(&self, url: &Url) -> Result<Route, Error> {
         let host = url.host_str().unwrap_or_default();
         let balanced = match url.scheme() {
+            "lb" if host.is_empty() => return Err(Error::url(url.as_str(), "it names no host")),
             "lb" => true,
             // A port says that an address is meant.
             "http" | "https" | "ws" | "wss" => url.port().is_none() && self.inner.balancers.is_known(host),
@@ -120,7 +131,7 @@ impl Client {
     async fn balanced(
         &self,
         balancer: &LoadBalancer,
-        mut request: ::reqwest::Request,
+        request: ::reqwest::Request,
         hint: Option<&str>,
     ) -> Result<Response, Error> {
         let original = request.url().as_str().to_owned();
@@ -132,19 +143,23 @@ impl Client {
             Some(hint) => wanted.with_hint(hint),
             None => wanted,
         };
-        let limit = self.inner.balancers.properties(balancer.service_id()).connect_timeout;
         // Kept for the second attempt; a body that is a stream cannot be.
         let mut spare = request.try_clone();
-        let mut first = Some(std::mem::replace(&mut request, ::reqwest::Request::new(Method::GET, dummy())));
+        let mut first = Some(request);
+        let started = Instant::now();
         let send = |choice: &Choice| {
-            let request = first.take().or_else(|| spare.take())?;
+            let request = match first.take() {
+                Some(request) => request,
+                None => within(spare.take()?, started),
+            };
             let instance = choice.instance();
             let prepared = choice
                 .target(Some(&scheme))
                 .map_err(Attempt::Target)
                 .and_then(|target| aim(request, &original, &target))
                 .and_then(|request| {
-                    let client = self.inner.pools.client(balancer, choice.state(), &instance, limit);
+                    let client =
+                        self.inner.pools.client(&self.inner.balancers, balancer, choice.state(), &instance);
                     client.map(|client| (client, request)).map_err(Attempt::Reqwest)
                 });
             Some(async move {
@@ -158,8 +173,12 @@ impl Client {
     }
 }
 
-fn dummy() -> Url {
-    Url::parse("http://0.0.0.0/").unwrap_or_else(|_| unreachable!("a constant URL parses"))
+/// The limit of a call holds for both attempts together.
+fn within(mut request: ::reqwest::Request, started: Instant) -> ::reqwest::Request {
+    if let Some(limit) = request.timeout_mut() {
+        *limit = limit.saturating_sub(started.elapsed());
+    }
+    request
 }
 
 /// Points the request at the instance: scheme and authority change, every other byte stays.

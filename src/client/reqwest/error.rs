@@ -6,13 +6,14 @@ use ::reqwest::Url;
 
 use super::client::Attempt;
 use crate::call::CallError;
-use crate::{BuildError, ChooseError, Failure, ServiceInstance};
+use crate::{BuildError, ChooseError, Failure, ServiceInstance, TargetError};
 
 /// Why a request came to nothing; it names the service, the instances that were tried, and the cause.
 pub struct Error(Box<Kind>);
 
 #[derive(Debug)]
 enum Kind {
+    Url { url: String, why: String },
     Plain(::reqwest::Error),
     Refused { url: String, error: BuildError },
     Call(CallError<Attempt>),
@@ -21,6 +22,10 @@ enum Kind {
 impl Error {
     pub(super) fn plain(error: ::reqwest::Error) -> Self {
         Self(Box::new(Kind::Plain(error)))
+    }
+
+    pub(super) fn url(url: &str, why: impl fmt::Display) -> Self {
+        Self(Box::new(Kind::Url { url: url.to_owned(), why: why.to_string() }))
     }
 
     pub(super) fn refused(url: &Url, error: BuildError) -> Self {
@@ -47,6 +52,30 @@ impl Error {
         }
     }
 
+    /// Whether the text that was given is no URL with a host; nothing was sent, nobody was asked.
+    pub fn is_invalid_url(&self) -> bool {
+        matches!(&*self.0, Kind::Url { .. })
+    }
+
+    /// Why the service has no balancer: the host names no service, its chain cannot work, or balancing is off for it.
+    pub fn build_error(&self) -> Option<&BuildError> {
+        match &*self.0 {
+            Kind::Refused { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The refusal to send an `https` request in the clear, if it is that.
+    pub fn target_error(&self) -> Option<&TargetError> {
+        match &*self.0 {
+            Kind::Call(error) => match error.call_error()? {
+                Attempt::Target(error) => Some(error),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// The error of reqwest, if there is one.
     pub fn reqwest_error(&self) -> Option<&::reqwest::Error> {
         match &*self.0 {
@@ -55,7 +84,7 @@ impl Error {
                 Attempt::Reqwest(error) => Some(error),
                 _ => None,
             },
-            Kind::Refused { .. } => None,
+            _ => None,
         }
     }
 }
@@ -63,6 +92,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
+            Kind::Url { url, why } => write!(f, "{url:?} is no URL that can be called: {why}"),
             Kind::Plain(error) => error.fmt(f),
             Kind::Refused { url, error } => write!(f, "{url:?} cannot be balanced: {error}"),
             Kind::Call(error) => error.fmt(f),
@@ -80,7 +110,7 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match &*self.0 {
             Kind::Plain(error) => error.source(),
-            Kind::Refused { .. } => None,
+            Kind::Url { .. } | Kind::Refused { .. } => None,
             Kind::Call(error) => error.source().and_then(StdError::source),
         }
     }

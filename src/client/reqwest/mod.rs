@@ -18,11 +18,29 @@
 //! # Ok(()) }
 //! ```
 //!
-//! **Which URLs**: `lb://name/...` always; `http(s)://name/...` for names that are configured, or that
-//! [`LoadBalancers::list_services`] found; everything else goes out untouched. Only scheme and authority are replaced.
+//! **Which URLs**: `lb://name/...` always; `http(s)://name/...` without a port for names that are configured, or that
+//! [`LoadBalancers::list_services`] found, unless their properties say `enabled: false`; everything else goes out
+//! untouched. Only scheme and authority are replaced: path, query and escapes are what [`reqwest::Url`](::reqwest::Url)
+//! makes of the text, byte for byte. A fragment is never sent.
+//!
+//! **Spelling**: the host of an `http` URL is lower case before anybody sees it. A registry that tells cases apart is
+//! asked as the configuration spells the service, else as [`LoadBalancers::list_services`] did; `lb://Billing.Api-v2/`
+//! keeps its case and may hold an underscore.
 //!
 //! **A call that was never sent** (refused, not connected within `connect-timeout`, 1 s by default) goes once to another
-//! instance, whatever its method, unless its body is a stream. The lease ends with the body of the response.
+//! instance, whatever its method; so does a GET, HEAD or OPTIONS whose connection broke. A body that is a stream can be
+//! sent once only. The lease ends with the body of the response: read it, or drop it.
+//!
+//! **TLS, HTTP/2 and the rest** are features of reqwest, of which this crate asks for none. Name them in your own
+//! `Cargo.toml`, and the clients here have them:
+//!
+//! ```toml
+//! evenkeel = { version = "0.1", features = ["reqwest"] }
+//! reqwest = { version = "0.13", features = ["rustls", "http2", "json"] }
+//! ```
+//!
+//! **Proxies**: an instance is called directly. The proxies of the environment (`HTTP_PROXY`) are for the world outside
+//! and hold for URLs that are not balanced; a proxy that `make` gives the client of an instance is used.
 
 mod client;
 mod error;
@@ -38,8 +56,9 @@ pub use request::RequestBuilder;
 use crate::{LoadBalancers, ServiceInstance};
 
 impl LoadBalancers {
-    /// A reqwest client over these balancers; `make` gives the settings of an instance's client, such as its TLS. The
-    /// connect time-out is the property `connect-timeout` of the service.
+    /// A reqwest client over these balancers; `make` gives the settings of an instance's client, such as its TLS, and is
+    /// called once for each instance. The connect time-out is the property `connect-timeout` of the service, whatever
+    /// `make` says of it; proxies of the environment are not used (see the [module](crate::client::reqwest)).
     ///
     /// # Errors
     /// An error of reqwest, if it cannot make the client for URLs that are not balanced.

@@ -10,10 +10,13 @@ pub(super) use none::{load, save};
 
 #[cfg(feature = "file")]
 mod kept {
+    use std::collections::BTreeMap;
+    use std::fmt::Write as _;
     use std::fs;
     use std::io;
     use std::path::{Path, PathBuf};
 
+    use parking_lot::Mutex;
     use tokio::runtime::Handle;
 
     use crate::discovery::FileFormat;
@@ -26,7 +29,9 @@ mod kept {
         for byte in service.as_str().to_ascii_lowercase().bytes() {
             match byte {
                 b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' => name.push(char::from(byte)),
-                _ => name.push_str(&format!("%{byte:02x}")),
+                _ => {
+                    let _ = write!(name, "%{byte:02x}");
+                }
             }
         }
         // A name of dots alone would be a folder.
@@ -36,14 +41,53 @@ mod kept {
         dir.join(name + ".json")
     }
 
+    /// Lists on their way to the disk, by file. Each file has one writer, which always writes the newest list, so that an
+    /// older one never ends up over it; nothing is left here once it is written.
+    static WAITING: Mutex<BTreeMap<PathBuf, Option<List>>> = Mutex::new(BTreeMap::new());
+
+    type List = (ServiceId, Vec<ServiceInstance>);
+
     pub(crate) fn save(dir: &Path, service: &ServiceId, list: Vec<ServiceInstance>) {
         let Ok(runtime) = Handle::try_current() else { return };
-        let (path, service) = (path(dir, service), service.clone());
-        runtime.spawn_blocking(move || {
-            if let Err(error) = write(&path, &format::write_document(&service, &list)) {
-                tracing::warn!(%service, path = %path.display(), %error, "the list is not kept for a warm start");
+        let path = path(dir, service);
+        if WAITING.lock().insert(path.clone(), Some((service.clone(), list))).is_none() {
+            runtime.spawn_blocking(move || Writer { path, over: false }.run());
+        }
+    }
+
+    struct Writer {
+        path: PathBuf,
+        over: bool,
+    }
+
+    impl Drop for Writer {
+        fn drop(&mut self) {
+            // It never ran, because its runtime went away: the next one must be able to.
+            if !self.over {
+                WAITING.lock().remove(&self.path);
             }
-        });
+        }
+    }
+
+    impl Writer {
+        fn run(mut self) {
+            while let Some((service, list)) = self.next() {
+                if let Err(error) = write(&self.path, &format::write_document(&service, &list)) {
+                    tracing::warn!(%service, path = %self.path.display(), %error, "the list is not kept for a warm start");
+                }
+            }
+        }
+
+        /// The newest list; `None` once there is none, and then another writer may begin.
+        fn next(&mut self) -> Option<List> {
+            let mut waiting = WAITING.lock();
+            let list = waiting.get_mut(&self.path).and_then(Option::take);
+            if list.is_none() {
+                waiting.remove(&self.path);
+                self.over = true;
+            }
+            list
+        }
     }
 
     fn write(path: &Path, text: &str) -> io::Result<()> {
@@ -51,8 +95,11 @@ mod kept {
             fs::create_dir_all(dir)?;
         }
         let beside = path.with_extension(format!("{}.tmp", std::process::id()));
-        fs::write(&beside, text)?;
-        fs::rename(&beside, path)
+        let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
+        if written.is_err() {
+            let _ = fs::remove_file(&beside);
+        }
+        written
     }
 
     /// The kept list; empty if there is none.

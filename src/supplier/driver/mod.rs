@@ -155,23 +155,33 @@ impl<P: Publish> Driver<P> {
 
     /// Replaces the settings; a list that is older than the new TTL is looked up again.
     pub(crate) fn reconfigure(self: &Arc<Self>, settings: Settings) {
-        let rearm = {
+        let (old, settings, confirmed, rearm) = {
             let mut control = self.control.lock();
             if *control.settings == settings {
                 return;
             }
-            control.settings = Arc::new(settings);
+            let old = std::mem::replace(&mut control.settings, Arc::new(settings));
             let settings = Arc::clone(&control.settings);
-            let (Some(confirmed), None, false) =
-                (control.confirmed, &control.last_error, self.word.load().is_busy())
-            else {
-                return;
+            let rearm = match (control.confirmed, &control.last_error, self.word.load().is_busy()) {
+                (Some(confirmed), None, false) => {
+                    control.limit = confirmed.checked_add(settings.hard_age);
+                    Some(settings.ttl.saturating_sub(confirmed.elapsed()))
+                }
+                _ => None,
             };
-            control.limit = confirmed.checked_add(settings.hard_age);
-            (settings.ttl.saturating_sub(confirmed.elapsed()), settings.refresh_waits, settings.caching)
+            (old, settings, control.confirmed.is_some(), rearm)
         };
-        let (left, waits, caching) = rearm;
-        self.ring(if caching { left } else { Duration::ZERO }, waits || !caching);
+        // Without the lock: a stage that runs under the board's may ask for ours.
+        if let Some(dir) = settings.disk.as_ref().filter(|dir| confirmed && old.disk.as_ref() != Some(dir)) {
+            // The list that is known is wanted there, not only the next one that differs.
+            if self.publish.has_instances() == Some(true) {
+                disk::save(dir, self.base.service_id(), self.publish.raw());
+            }
+        }
+        if let Some(left) = rearm {
+            let caching = settings.caching;
+            self.ring(if caching { left } else { Duration::ZERO }, settings.refresh_waits || !caching);
+        }
     }
 
     /// What a pick does when the word wants attention. `Ok`: serve the list at hand.

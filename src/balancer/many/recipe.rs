@@ -1,0 +1,167 @@
+use std::collections::HashMap;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tokio::runtime::Handle;
+
+use super::super::{LoadBalancer, LoadBalancerBuilder};
+use super::ServiceBuilder;
+use crate::config::{LiveProperties, LoadBalancerProperties, PolicyName, Properties};
+use crate::discovery::DiscoveryClient;
+use crate::policy::{LeastRequest, Policy, RandomPick, RoundRobin};
+use crate::supplier::BuildError;
+use crate::{ServiceId, SupplierBuilder};
+
+/// How a service's balancer is made.
+pub(super) struct Recipe {
+    pub(super) discovery: Arc<dyn DiscoveryClient>,
+    /// What was asked for last; `in_force` is what could be applied.
+    pub(super) live: LiveProperties,
+    pub(super) in_force: ArcSwap<InForce>,
+    /// What the registry listed when it was asked.
+    pub(super) listed: ArcSwap<HashSet<ServiceId>>,
+    code: Vec<(ServiceId, ServiceBuilder)>,
+    runtime: Option<Handle>,
+    seed: Option<u64>,
+}
+
+/// Properties that every service could be built with, and the names in them, made once so that no request has to.
+pub(super) struct InForce {
+    pub(super) properties: Arc<Properties>,
+    /// Counts the changes.
+    pub(super) generation: u64,
+    /// The services that the code or the properties name, in that order of spelling; whether each is balanced.
+    named: HashMap<ServiceId, bool>,
+    /// Whether a service that nobody names is.
+    others: bool,
+}
+
+impl InForce {
+    fn new(properties: Arc<Properties>, code: &[(ServiceId, ServiceBuilder)], generation: u64) -> Self {
+        let mut named = HashMap::new();
+        let configured = properties.services().into_iter().filter_map(|name| ServiceId::new(name).ok());
+        for id in code.iter().map(|(id, _)| id.clone()).chain(configured) {
+            let enabled = properties.effective(id.as_str()).enabled;
+            named.entry(id).or_insert(enabled);
+        }
+        let others = properties.effective("").enabled;
+        Self { properties, generation, named, others }
+    }
+
+    /// Whether the code or the properties name the service.
+    pub(super) fn is_named(&self, id: &ServiceId) -> bool {
+        self.named.contains_key(id)
+    }
+}
+
+impl Recipe {
+    pub(super) fn new(
+        discovery: Arc<dyn DiscoveryClient>,
+        live: LiveProperties,
+        code: Vec<(ServiceId, ServiceBuilder)>,
+        runtime: Option<Handle>,
+        seed: Option<u64>,
+    ) -> Result<Self, BuildError> {
+        let current = live.current();
+        let in_force = ArcSwap::from_pointee(InForce::new(Arc::clone(&current), &code, 0));
+        let recipe = Self { discovery, live, in_force, listed: ArcSwap::default(), code, runtime, seed };
+        recipe.check(&current)?;
+        Ok(recipe)
+    }
+
+    /// What follows on the properties in force.
+    pub(super) fn next(&self, properties: Arc<Properties>) -> InForce {
+        InForce::new(properties, &self.code, self.in_force.load().generation + 1)
+    }
+
+    fn code(&self, service: &ServiceId) -> Option<&ServiceBuilder> {
+        self.code.iter().find(|(id, _)| id == service).map(|(_, shape)| shape)
+    }
+
+    /// How the registry is asked for `given`: as the code or the configuration spells it, else as the registry does, else
+    /// as the caller did. And whether the service is one of those that stay.
+    pub(super) fn spelling(&self, given: &ServiceId, in_force: &InForce) -> (ServiceId, bool) {
+        match in_force.named.get_key_value(given) {
+            Some((id, _)) => (id.clone(), true),
+            None => (self.listed.load().get(given).unwrap_or(given).clone(), false),
+        }
+    }
+
+    pub(super) fn is_known(&self, host: &str) -> bool {
+        let Ok(id) = ServiceId::new(host) else { return false };
+        let in_force = self.in_force.load();
+        match in_force.named.get(&id) {
+            Some(enabled) => *enabled,
+            None => in_force.others && self.listed.load().contains(&id),
+        }
+    }
+
+    pub(super) fn properties(&self, service: &ServiceId) -> LoadBalancerProperties {
+        self.in_force.load().properties.effective(service.as_str())
+    }
+
+    /// Whether the chain of every service that is named can work with `properties`, and that of any other.
+    pub(super) fn check(&self, properties: &Properties) -> Result<(), BuildError> {
+        let configured = properties.services().into_iter().map(str::to_owned);
+        let named = self.code.iter().map(|(id, _)| id.as_str().to_owned());
+        for name in configured.chain(named).chain(["*".to_owned()]) {
+            let id = ServiceId::new(&name).map_err(|error| super::invalid(&name, &error))?;
+            let effective = properties.effective(&name);
+            if effective.enabled {
+                self.chain(&id, &effective).build()?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn chain(&self, id: &ServiceId, properties: &LoadBalancerProperties) -> SupplierBuilder {
+        let code = self.code(id);
+        let discovery = code.and_then(|code| code.discovery.as_ref()).unwrap_or(&self.discovery);
+        let mut chain =
+            SupplierBuilder::new(id).with_discovery(Arc::clone(discovery)).with_properties(properties);
+        if let Some(runtime) = &self.runtime {
+            chain = chain.with_runtime(runtime.clone());
+        }
+        if let Some(seed) = self.seed {
+            let named = id.as_str().bytes().fold(seed, |hash, byte| {
+                (hash ^ u64::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0000_01b3)
+            });
+            chain = chain.with_seed(named);
+        }
+        for change in code.iter().flat_map(|code| &code.chains) {
+            chain = change(chain);
+        }
+        chain
+    }
+
+    pub(super) fn policy(&self, id: &ServiceId, properties: &LoadBalancerProperties) -> Arc<dyn Policy> {
+        if let Some(policy) = self.code(id).and_then(|code| code.policy.as_ref()) {
+            return Arc::clone(policy);
+        }
+        match properties.policy {
+            PolicyName::Random => Arc::new(RandomPick),
+            PolicyName::LeastRequest => Arc::new(LeastRequest),
+            _ => Arc::new(RoundRobin::default()),
+        }
+    }
+
+    pub(super) fn build(
+        &self,
+        id: &ServiceId,
+        properties: &LoadBalancerProperties,
+    ) -> Result<LoadBalancer, BuildError> {
+        if !properties.enabled {
+            return Err(disabled(id));
+        }
+        let supplier = self.chain(id, properties).build()?;
+        Ok(LoadBalancerBuilder::new(supplier)
+            .policy_arc(self.policy(id, properties))
+            .allow_downgrade(properties.allow_downgrade)
+            .build())
+    }
+}
+
+pub(super) fn disabled(id: &ServiceId) -> BuildError {
+    BuildError::new(id.as_str(), "balancing is off by configuration (enabled: false)".to_owned())
+}

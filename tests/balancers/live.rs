@@ -1,0 +1,153 @@
+//! Properties that change while calls run.
+
+use std::time::Duration;
+
+use super::*;
+use evenkeel::config::{ConfigError, Format, LiveProperties, Properties};
+use evenkeel::discovery::SimpleDiscovery;
+
+fn start(properties: Properties) -> (LoadBalancers, LiveProperties, Registry) {
+    let live = LiveProperties::new(properties);
+    let registry = Registry::new(Duration::ZERO);
+    (LoadBalancers::builder(registry.clone()).live(live.clone()).build().unwrap(), live, registry)
+}
+
+async fn change(live: &LiveProperties, to: impl FnOnce(Properties) -> Result<Properties, ConfigError>) {
+    live.reload(|current| to(current.clone())).unwrap();
+    support::settle().await;
+}
+
+fn version(balancers: &LoadBalancers, service: &str) -> u64 {
+    balancers.get(service).unwrap().snapshot().unwrap().version()
+}
+
+fn after(id: &str) -> &'static str {
+    match id {
+        "a" => "b",
+        "b" => "c",
+        _ => "a",
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_in_flight_and_rotations_survive_and_who_is_not_concerned_does_not_notice() {
+    let (balancers, live, registry) = start(Properties::default());
+    let held = call(&balancers, "orders").await;
+    let mut last = pick(&balancers, "orders").await;
+    pick(&balancers, "users").await;
+    for ttl in ["10s", "20s", "30s", "5s"] {
+        change(&live, |properties| properties.set_for("orders", "cache.ttl", ttl)).await;
+        let next = pick(&balancers, "orders").await;
+        assert_eq!(next, after(&last), "the rotation goes on");
+        last = next;
+    }
+    assert_eq!(balancers.in_flight(), 1);
+    let lb = balancers.get("orders").unwrap();
+    let list = lb.snapshot().unwrap();
+    let state = list.instances().find(|state| state.instance() == held.instance()).unwrap();
+    assert_eq!(state.in_flight(), 1, "the same state");
+    assert_eq!(version(&balancers, "users"), 1, "nothing changed for users");
+    assert_eq!(registry.look_ups(), 2);
+    support::advance(5.1).await;
+    pick(&balancers, "orders").await;
+    pick(&balancers, "users").await;
+    support::settle().await;
+    assert_eq!((registry.asked("orders").len(), registry.asked("users").len()), (2, 1), "the new TTL holds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_policy_and_another_zone_hold_at_once() {
+    let registry =
+        SimpleDiscovery::new().with_instances("orders", support::with("zone", "a=1 b=2 c=2")).unwrap();
+    let live = LiveProperties::new(Properties::default());
+    let balancers = LoadBalancers::builder(registry).live(live.clone()).build().unwrap();
+    let mut leases = Vec::new();
+    for _ in 0..6 {
+        leases.push(call(&balancers, "orders").await);
+    }
+    leases.retain(|lease| lease.instance().id() != "b");
+    change(&live, |properties| properties.set("policy", "least-request")).await;
+    // Two calls each are in flight to a and c; of two draws the one with fewer calls is taken, so b has most.
+    let lb = balancers.get("orders").unwrap();
+    let picks = support::picks(&lb, 300).await;
+    assert!(support::count(&picks, "b") > 150, "{}", support::count(&picks, "b"));
+
+    change(&live, |properties| {
+        properties.set("configurations", "zone-preference").and_then(|properties| properties.set("zone", "1"))
+    })
+    .await;
+    assert!(support::picks(&lb, 20).await.iter().all(|id| id == "a"));
+    change(&live, |properties| properties.set("zone", "2")).await;
+    assert!(support::picks(&lb, 20).await.iter().all(|id| id != "a"));
+    assert_eq!(balancers.in_flight(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_cannot_work_changes_nothing_for_anybody() {
+    let (log, _guard) = log();
+    let (balancers, live, registry) = start(Properties::default());
+    pick(&balancers, "orders").await;
+    // Users could live with it; orders could not.
+    let text = format!("evenkeel: {{cache.ttl: 7s, clients: {{orders: {{{TWICE}}}}}}}");
+    change(&live, |_| Properties::parse(&text, Format::Yaml, "application.yml")).await;
+    assert_eq!(lines(&log, "not applied"), 1);
+    assert_eq!(version(&balancers, "orders"), 1);
+    for service in ["orders", "users"] {
+        assert_eq!(balancers.properties(&id(service)).cache.ttl.as_secs(), 35);
+    }
+    assert!(!balancers.is_known("orders"), "nor are its names");
+    // A service that is made now is made by what is in force.
+    pick(&balancers, "users").await;
+    support::advance(8.0).await;
+    pick(&balancers, "users").await;
+    support::settle().await;
+    assert_eq!(registry.asked("users").len(), 1);
+
+    change(&live, |_| {
+        Properties::default().set("cache.ttl", "7s").and_then(|all| all.set_for("orders", "zone", "z"))
+    })
+    .await;
+    assert_eq!(balancers.properties(&id("users")).cache.ttl.as_secs(), 7);
+    assert!(balancers.is_known("orders"));
+    pick(&balancers, "users").await;
+    support::settle().await;
+    assert_eq!(registry.asked("users").len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn balancing_can_be_switched_off_and_on() {
+    let off = Properties::default().set_for("billing", "enabled", false).unwrap();
+    let (balancers, live, _) = start(off);
+    let error = balancers.get("billing").unwrap_err();
+    assert!(error.to_string().contains("\"billing\"") && error.to_string().contains("enabled"), "{error}");
+    assert!(balancers.get("orders").is_ok());
+
+    let held = call(&balancers, "orders").await;
+    change(&live, |properties| properties.set("enabled", false)).await;
+    assert!(balancers.get("ORDERS").is_err() && balancers.get("others").is_err());
+    change(&live, |properties| properties.set("enabled", true)).await;
+    assert_eq!(balancers.get("orders").unwrap().in_flight(), 1, "the same balancer as before");
+    drop(held);
+    assert!(balancers.get("billing").is_err(), "its own value");
+    change(&live, |properties| properties.set_for("billing", "enabled", true)).await;
+    assert!(balancers.get("billing").is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_becomes_configured_stays_and_one_that_does_no_longer_may_go() {
+    let capacity = Properties::default().set("cache.capacity", 1).unwrap();
+    let named = capacity.clone().set_for("old", "cache.ttl", "35s").unwrap();
+    let (balancers, live, _) = start(named);
+    let names = || {
+        let mut names: Vec<_> = balancers.services().iter().map(ToString::to_string).collect();
+        names.sort_unstable();
+        names.join(" ")
+    };
+    pick(&balancers, "old").await;
+    pick(&balancers, "new").await;
+    change(&live, |_| capacity.set_for("new", "cache.ttl", "35s")).await;
+    pick(&balancers, "other").await;
+    assert_eq!(names(), "new other");
+    pick(&balancers, "another").await;
+    assert_eq!(names(), "another new");
+}

@@ -1,0 +1,14 @@
+//! The reqwest client against real sockets on loopback: what is on the wire, dead servers, leases.
+#![cfg(feature = "reqwest")]
+#![allow(missing_docs)]
+
+#[path = "reqwest/dead.rs"]
+mod dead;
+#[path = "reqwest/forms.rs"]
+mod forms;
+#[path = "reqwest/lease.rs"]
+mod lease;
+#[path = "reqwest/net.rs"]
+mod net;
+#[path = "reqwest/wire.rs"]
+mod wire;
