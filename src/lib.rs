@@ -115,6 +115,7 @@ pub mod config;
 pub mod discovery;
 #[cfg(feature = "file")]
 mod files;
+mod future;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 mod instance;
@@ -128,10 +129,11 @@ mod sync;
 /// Re-exported, since [`DiscoveryClient`](discovery::DiscoveryClient) is implemented with it.
 pub use async_trait::async_trait;
 pub use balancer::{
-    BoxFuture, ChooseError, ChooseErrorKind, ChooseExt, Choosing, LoadBalancer, LoadBalancerBuilder,
-    LoadBalancers, LoadBalancersBuilder, NotReady, ReactiveLoadBalancer, ServiceBuilder, Snapshot,
+    ChooseError, ChooseErrorKind, ChooseExt, Choosing, LoadBalancer, LoadBalancerBuilder, LoadBalancers,
+    LoadBalancersBuilder, NotReady, ReactiveLoadBalancer, ServiceBuilder, Snapshot,
 };
 pub use choice::{Choice, Failure, Outcome, Track, TrackedBody};
+pub use future::BoxFuture;
 pub use instance::{
     InvalidInstance, InvalidServiceId, InvalidStatus, InvalidWeight, Metadata, ServiceId, ServiceInstance,
     ServiceInstanceBuilder, Status, Target, TargetError, Weight,

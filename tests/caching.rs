@@ -253,6 +253,10 @@ async fn outage(hangs: bool) {
     let list = lb.snapshot().unwrap();
     assert_eq!(list.origin(), Origin::Stale);
     assert!(list.age() >= Duration::from_secs(550), "{:?}", list.age());
+    let health = lb.source_health();
+    assert_eq!(health.state, evenkeel::discovery::SourceState::Failing);
+    assert!(health.failures > 1, "{health:?}");
+    assert!(health.last_ok.unwrap().elapsed() >= Duration::from_secs(550), "{health:?}");
     for t in [600, 610, 620, 630, 640, 650, 659] {
         tokio::time::sleep_until(start + Duration::from_secs(t)).await;
         pick(&lb).await;
@@ -527,6 +531,89 @@ fn without_a_runtime_a_cold_choose_says_so_and_a_handle_can_be_injected() {
     assert_eq!(futures_util::FutureExt::now_or_never(async {}), Some(()));
     let picked = futures_executor(async move { pick(&lb).await });
     assert_eq!(picked, "a");
+}
+
+#[tokio::test]
+async fn an_injected_runtime_that_is_gone_is_an_error_and_not_a_hang() {
+    let gone = runtime();
+    let handle = gone.handle().clone();
+    gone.shutdown_background();
+    let lb = over(
+        chain(Pull::always("a", Duration::ZERO)).with_runtime(handle),
+        evenkeel::policy::RoundRobin::default(),
+    );
+    let limit = Duration::from_secs(20);
+    let error = tokio::time::timeout(limit, lb.choose(&Request::EMPTY)).await.unwrap().unwrap_err();
+    let ChooseErrorKind::Supply(cause) = error.kind() else { panic!("{error}") };
+    assert_eq!(cause.kind(), SupplyErrorKind::Aborted);
+}
+
+/// Panics when the list holds `bad`.
+#[derive(Debug)]
+struct Fragile;
+
+impl evenkeel::supplier::ListStage for Fragile {
+    fn name(&self) -> &str {
+        "fragile"
+    }
+    fn rank(&self) -> evenkeel::supplier::Rank {
+        evenkeel::supplier::Rank::Filter(0)
+    }
+    fn apply(&self, list: &mut Vec<evenkeel::ServiceInstance>, _: &evenkeel::supplier::StageCx<'_>) {
+        assert!(list.iter().all(|instance| instance.id() != "bad"), "broken on purpose");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stage_that_panics_leaves_the_last_list_and_is_told() {
+    let source = Push::new(vec![(0.0, Ok(list("a"))), (5.0, Ok(list("bad"))), (60.0, Ok(list("b")))]);
+    let lb = over(chain(source).with_list_stage(Fragile), evenkeel::policy::RoundRobin::default());
+    assert_eq!(pick(&lb).await, "a");
+    advance(6.0).await;
+    assert_eq!(pick(&lb).await, "a");
+    assert_eq!(lb.last_error().unwrap().kind(), SupplyErrorKind::Panicked);
+    for _ in 0..90 {
+        advance(1.0).await;
+        pick(&lb).await;
+    }
+    assert_eq!(pick(&lb).await, "b");
+    assert!(lb.last_error().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn endless_and_empty_durations_are_ordinary_input() {
+    let endless = CacheProperties::default().with_ttl(Duration::MAX);
+    let forever = chain(Pull::timed(|t| Ok(if t < 5.0 { list("a") } else { vec![] })))
+        .with_caching(endless)
+        .with_empty_guard(Duration::MAX)
+        .with_choose_timeout(Duration::MAX)
+        .with_look_up_timeout(Duration::MAX)
+        .with_back_off(Duration::MAX, Duration::MAX)
+        .with_stale_if_error(Staleness::For(Duration::MAX));
+    let lb = over(forever, evenkeel::policy::RoundRobin::default());
+    assert_eq!(pick(&lb).await, "a");
+    advance(10.0).await;
+    lb.refresh();
+    advance(1.0).await;
+    assert_eq!(pick(&lb).await, "a");
+    assert_eq!(lb.snapshot().unwrap().origin(), Origin::Guarded);
+
+    // No time at all: every choose asks, and none of them asks without end.
+    let source = Pull::always("", Duration::ZERO);
+    let zero = evenkeel::config::LoadBalancerProperties::default().with_empty_life(Duration::ZERO);
+    let lb = over(chain(source.clone()).with_properties(&zero), evenkeel::policy::RoundRobin::default());
+    for calls in 1..=3 {
+        assert!(lb.choose(&Request::EMPTY).await.is_err());
+        assert_eq!(source.calls(), calls);
+    }
+    let source = Pull::always("a", Duration::ZERO);
+    let cache = CacheProperties::default().with_ttl(Duration::ZERO);
+    let lb = over(chain(source.clone()).with_caching(cache), evenkeel::policy::RoundRobin::default());
+    for _ in 0..5 {
+        pick(&lb).await;
+        settle().await;
+    }
+    assert!(source.calls() <= 6, "{}", source.calls());
 }
 
 /// Polls on this thread, parked in between; no runtime of tokio around.

@@ -179,11 +179,11 @@ impl Board {
 impl Publish for Board {
     fn publish(&self, list: Vec<ServiceInstance>, origin: Origin, now: Instant) -> bool {
         let mut control = self.control.lock();
-        if control.raw.as_ref().is_some_and(|raw| *raw == list) {
-            if let Some(current) = &*self.snapshot.load() {
-                current.confirmed.confirm(now, origin);
-                return false;
-            }
+        if control.raw.as_ref().is_some_and(|raw| *raw == list)
+            && let Some(current) = &*self.snapshot.load()
+        {
+            current.confirmed.confirm(now, origin);
+            return false;
         }
         self.rebuild(&mut control, list, origin, now, false)
     }
@@ -290,15 +290,12 @@ impl Build<'_> {
         let mut index: HashMap<Arc<str>, usize> = HashMap::new();
         for member in members {
             stage.groups(&member.instance, &mut |name| {
-                let at = match index.get(name) {
-                    Some(at) => *at,
-                    None => {
-                        let shared: Arc<str> = name.into();
-                        index.insert(Arc::clone(&shared), named.len());
-                        named.push((shared, Vec::new()));
-                        named.len() - 1
-                    }
-                };
+                let at = index.get(name).copied().unwrap_or_else(|| {
+                    let shared: Arc<str> = name.into();
+                    index.insert(Arc::clone(&shared), named.len());
+                    named.push((shared, Vec::new()));
+                    named.len() - 1
+                });
                 let group = &mut named[at].1;
                 // A stage may name a group twice for one instance.
                 if group.last().is_none_or(|last| last.state.uid() != member.state.uid()) {

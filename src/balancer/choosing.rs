@@ -3,8 +3,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::{BoxFuture, ChooseError, ReactiveLoadBalancer};
-use crate::{Choice, Request};
+use super::{ChooseError, ReactiveLoadBalancer};
+use crate::{BoxFuture, Choice, Request};
 
 /// The future of [`ChooseExt::choose`](super::ChooseExt::choose): ready at once when a list is at hand; only a wait
 /// allocates.

@@ -5,16 +5,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::board::{Board, age};
-use super::{
-    BoxFuture, ChooseError, ChooseErrorKind, Choosing, LoadBalancerBuilder, ReactiveLoadBalancer, Snapshot,
-};
+use super::{ChooseError, ChooseErrorKind, Choosing, LoadBalancerBuilder, ReactiveLoadBalancer, Snapshot};
 use crate::choice::{Failure, Outcome};
-use crate::discovery::SupplyError;
+use crate::discovery::{SourceHealth, SupplyError};
 use crate::policy::Policy;
 use crate::state::{InstanceState, Sink};
 use crate::supplier::driver::{Driver, Unready};
 use crate::supplier::{FixedSupplier, Reason, Supplier};
-use crate::{Choice, InvalidServiceId, Request, ServiceId, ServiceInstance};
+use crate::{BoxFuture, Choice, InvalidServiceId, Request, ServiceId, ServiceInstance};
 
 /// The balancer of one service: a cheap handle, whose clones share everything.
 ///
@@ -127,6 +125,12 @@ impl LoadBalancer {
     /// Why the last look-up gave no answer, if it did not.
     pub fn last_error(&self) -> Option<SupplyError> {
         self.core.driver.last_error()
+    }
+
+    /// How the source is doing, as far as the answers for this service tell: its state, when it last answered, why it
+    /// last did not, and how often in a row.
+    pub fn source_health(&self) -> SourceHealth {
+        self.core.driver.source_health()
     }
 
     /// How many instances are kept in mind, those that left lately included.

@@ -9,8 +9,6 @@ mod many;
 mod snapshot;
 mod view;
 
-use std::pin::Pin;
-
 pub use builder::LoadBalancerBuilder;
 pub use choosing::Choosing;
 pub use error::{ChooseError, ChooseErrorKind};
@@ -18,10 +16,7 @@ pub use load_balancer::LoadBalancer;
 pub use many::{LoadBalancers, LoadBalancersBuilder, NotReady, ServiceBuilder};
 pub use snapshot::Snapshot;
 
-use crate::{Choice, Request};
-
-/// A boxed future, as the slow path returns it.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+use crate::{BoxFuture, Choice, Request};
 
 /// What gives a live instance for a request.
 ///

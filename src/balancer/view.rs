@@ -49,27 +49,20 @@ impl View {
             // Nothing was picked yet: the start stays where chance put it.
             return unchanged;
         }
-        let last = old.turn_at(count.wrapping_sub(1), wheel);
-        let uid = old.states[before.at(last)].uid();
+        let turn = old.turn_at(count.wrapping_sub(1), wheel);
+        let uid = old.states[before.at(turn)].uid();
         // In the order of first sight: the one itself, else the next one after it, else the first.
         let at = self.states.partition_point(|state| state.uid() < uid);
         let next = match self.states.get(at) {
-            Some(state) if state.uid() == uid => after.turn_of(at).map(|turn| turn + 1),
-            Some(_) => after.turn_of(at),
-            None => after.turn_of(0),
+            Some(state) if state.uid() == uid => after.turn_after(turn, at).map(|turn| turn + 1),
+            Some(_) => after.turn_after(turn, at),
+            None => after.turn_after(turn, 0),
         };
         next.map_or(unchanged, |turn| turn.wrapping_sub(count))
     }
 
     fn turn_at(&self, count: u64, wheel: usize) -> u64 {
         count.wrapping_add(self.offsets[wheel]) & crate::policy::POSITION_MASK
-    }
-
-    /// The same set with the same weights.
-    pub(super) fn is_same(&self, states: &[Arc<InstanceState>], weights: Option<&[Weight]>) -> bool {
-        self.states.len() == states.len()
-            && self.states.iter().zip(states).all(|(a, b)| Arc::ptr_eq(a, b))
-            && self.weights.as_deref() == weights
     }
 
     /// Picks and takes the lease. `None` = nobody here fits, and so nobody in any wider view.

@@ -11,10 +11,12 @@ use std::sync::Arc;
 /// assert_eq!(metadata.get("Zone"), None); // keys are compared as they are written
 /// ```
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
-pub struct Metadata(Option<Arc<[(Arc<str>, Arc<str>)]>>);
+pub struct Metadata(Option<Arc<[Entry]>>);
+
+type Entry = (Arc<str>, Arc<str>);
 
 impl Metadata {
-    fn entries(&self) -> &[(Arc<str>, Arc<str>)] {
+    fn entries(&self) -> &[Entry] {
         self.0.as_deref().unwrap_or_default()
     }
 
@@ -43,8 +45,7 @@ impl Metadata {
 impl<K: Into<Arc<str>>, V: Into<Arc<str>>> FromIterator<(K, V)> for Metadata {
     /// Of two entries with one key the last counts.
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
-        let mut list: Vec<(Arc<str>, Arc<str>)> =
-            entries.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
+        let mut list: Vec<Entry> = entries.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
         // Stable, so that among equal keys the last given stands first after the reversal.
         list.reverse();
         list.sort_by(|a, b| a.0.cmp(&b.0));

@@ -72,8 +72,9 @@ pub trait Picker: Send + Sync {
 pub trait Rotation {
     /// The index that has this turn.
     fn at(&self, turn: u64) -> usize;
-    /// A turn that this index has; `None` if it never has one.
-    fn turn_of(&self, index: usize) -> Option<u64>;
+    /// The first turn after `turn` that this index has; `None` if it never has one, or if the order has no place to go on
+    /// from.
+    fn turn_after(&self, turn: u64, index: usize) -> Option<u64>;
 }
 
 /// The instances that a picker is built for, in the order of first sight; never empty.

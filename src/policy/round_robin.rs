@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-use super::tables::Sequence;
+use super::tables::{Sequence, even_turn_after};
 use super::{Candidates, PickCx, Picker, Policy, Rotation};
 
 /// Each instance in its turn; with weights, in a smooth order in which each has its share of the turns.
@@ -84,8 +84,8 @@ impl Rotation for Plain {
         (turn % self.n) as usize
     }
 
-    fn turn_of(&self, index: usize) -> Option<u64> {
-        Some(index as u64)
+    fn turn_after(&self, turn: u64, index: usize) -> Option<u64> {
+        Some(even_turn_after(turn, index as u64, self.n))
     }
 }
 
@@ -109,7 +109,7 @@ impl Rotation for Weighted {
         self.0.at(turn)
     }
 
-    fn turn_of(&self, index: usize) -> Option<u64> {
-        self.0.slot_of(index)
+    fn turn_after(&self, turn: u64, index: usize) -> Option<u64> {
+        self.0.turn_after(turn, index)
     }
 }

@@ -105,10 +105,6 @@ impl Registry {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
-
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<InstanceState>> {
-        self.states.values().flatten()
-    }
 }
 
 #[cfg(test)]

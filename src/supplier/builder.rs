@@ -152,11 +152,11 @@ impl SupplierBuilder {
 
     /// How lists are kept. On by default; `cache.enabled: false` switches it off without a change of code.
     pub fn with_caching(mut self, cache: CacheProperties) -> Self {
+        self.hard_age = Some(cache.hard_age());
         self.settings.caching = cache.enabled;
         self.settings.ttl = cache.ttl;
         self.settings.refresh_waits = cache.refresh == Refresh::Wait;
-        self.settings.disk.clone_from(&cache.warm_start);
-        self.hard_age = Some(cache.hard_age());
+        self.settings.disk = cache.warm_start;
         self
     }
 

@@ -1,4 +1,4 @@
-//! [`reqwest`](::reqwest) over balancers: one [`reqwest::Client`](::reqwest::Client) per instance, made when it is first
+//! The client of `reqwest` over balancers: one per instance, made when it is first
 //! called.
 //!
 //! A client per instance keeps TLS names, connection pools, keep-alive and time-outs apart, and makes the choice per

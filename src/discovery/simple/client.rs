@@ -89,6 +89,11 @@ impl SimpleDiscovery {
         source
     }
 
+    /// Takes over all lists of `other`; each changed one is pushed.
+    pub(super) fn replace_all(&self, other: &Self) {
+        self.shared.lists.send_replace(other.shared.lists.borrow().clone());
+    }
+
     /// The same with `instances` as the list of `service`, which replaces an earlier one.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Instances from code or configuration.
 
 mod client;
-mod properties;
+mod configured;
 
 pub use client::SimpleDiscovery;

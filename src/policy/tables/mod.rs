@@ -67,6 +67,7 @@ impl Sequence {
     }
 
     /// After how many turns the order repeats; `None` if it does not in any practical time.
+    #[cfg(test)]
     pub(crate) fn period(&self) -> Option<u64> {
         match self {
             Self::Even(len) => Some(*len),
@@ -75,15 +76,20 @@ impl Sequence {
         }
     }
 
-    /// The first turn at which this index comes up; `None` if it is drained or not in the list.
-    ///
-    /// With it a rebuilt rotation goes on where the old one stood: the turn after the one of the
-    /// instance picked last. For the control plane: it costs a scan of the table.
-    pub(crate) fn slot_of(&self, index: usize) -> Option<u64> {
+    /// The first turn after `turn` at which this index comes up, so that a rebuilt rotation goes on from where the old
+    /// one stood. `None` if the index is drained or not in the list, and for a stride, which has no place to go to: its
+    /// turns are even wherever it stands. For the control plane: it costs a scan of the table.
+    pub(crate) fn turn_after(&self, turn: u64, index: usize) -> Option<u64> {
         match self {
-            Self::Even(len) => Some(index as u64).filter(|index| index < len),
-            Self::Table(table) => table.slot_of(index),
-            Self::Stride(stride) => stride.slot_of(index),
+            Self::Even(len) => (index as u64).lt(len).then(|| even_turn_after(turn, index as u64, *len)),
+            Self::Table(table) => table.next_slot_after(turn, index),
+            Self::Stride(_) => None,
         }
     }
+}
+
+/// The first turn after `turn` that falls to `index` in a plain rotation over `len`.
+pub(crate) fn even_turn_after(turn: u64, index: u64, len: u64) -> u64 {
+    let round = turn - turn % len;
+    if round + index > turn { round + index } else { round + len + index }
 }

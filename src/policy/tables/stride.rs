@@ -77,22 +77,6 @@ impl Stride {
         }
         self.line.at(turn.wrapping_mul(GOLDEN) >> (64 - LINE_BITS))
     }
-
-    /// The first turn at which this index comes up.
-    pub(crate) fn slot_of(&self, index: usize) -> Option<u64> {
-        let whole = 1_u128 << 64;
-        let shared = |heavy: &Heavy| whole - u128::from(heavy.share);
-        if let Some(heavy) = self.heavy.as_ref().filter(|heavy| heavy.index == index) {
-            return u64::try_from(whole.div_ceil(u128::from(heavy.share)) - 1).ok();
-        }
-        let (start, end) = self.line.stretch(index)?;
-        let (low, high) = (u128::from(start) << 1, (u128::from(end) << 1) - 1);
-        let turn = first_within(u128::from(GOLDEN), whole, low, high)?;
-        // The turn among those the heavy one leaves; of all turns it is the last one before which
-        // it has left that many.
-        let turn = self.heavy.as_ref().map_or(turn, |heavy| (turn << 64) / shared(heavy));
-        u64::try_from(turn).ok()
-    }
 }
 
 /// Instances side by side, found by position. 12 bytes per instance.
@@ -138,27 +122,4 @@ impl Line {
         let (from, to) = (self.index[part] as usize, self.index[part + 1] as usize);
         from + self.ends[from..to].partition_point(|&end| end <= position)
     }
-
-    /// Begin and end of what an index owns.
-    fn stretch(&self, index: usize) -> Option<(u64, u64)> {
-        let end = *self.ends.get(index)?;
-        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
-        (start < end).then_some((start, end))
-    }
-}
-
-/// The least x with `low <= x * step mod whole <= high`, found as the greatest common divisor is.
-///
-/// No multiple of `step` within the bounds before the first time round means that the times round
-/// have to make up for it, which is the same question about smaller numbers.
-fn first_within(step: u128, whole: u128, low: u128, high: u128) -> Option<u128> {
-    if low == 0 {
-        return Some(0);
-    }
-    let least = low.checked_next_multiple_of(step)?;
-    if least <= high {
-        return Some(least / step);
-    }
-    let rounds = first_within(whole % step, step, step - high % step, step - low % step)?;
-    Some((whole * rounds + low).div_ceil(step))
 }

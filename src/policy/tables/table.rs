@@ -24,12 +24,6 @@ impl Table {
         self.slots[(turn % self.len()) as usize] as usize
     }
 
-    /// The first slot of this index.
-    pub(crate) fn slot_of(&self, index: usize) -> Option<u64> {
-        let slot = self.slots.iter().position(|&slot| slot as usize == index);
-        slot.map(|slot| slot as u64)
-    }
-
     /// The first turn after `turn` at which `index` comes up: a rotation that is to stand at an
     /// instance again goes forward to it instead of back to the start of the table.
     ///

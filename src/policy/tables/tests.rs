@@ -4,7 +4,7 @@ mod random;
 
 use super::smooth::smooth;
 use super::stride::Stride;
-use super::{Alias, MAX_SLOTS, Sequence, Table};
+use super::{Alias, MAX_SLOTS, Sequence};
 
 const MOST: u64 = u32::MAX as u64 * 1000;
 

@@ -19,6 +19,17 @@ pub(super) enum Next {
     BelieveAt(Instant),
 }
 
+/// What gave no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failed {
+    /// A look-up.
+    LookUp,
+    /// A watch that is open and has not given a list since it was opened, or since it failed last.
+    Watch,
+    /// A watch that had confirmed its list until now.
+    LiveWatch,
+}
+
 impl<P: Publish> Driver<P> {
     /// Takes a list from the source.
     pub(super) fn answered(self: &Arc<Self>, list: Vec<ServiceInstance>, watch: bool) -> Next {
@@ -42,13 +53,12 @@ impl<P: Publish> Driver<P> {
             } else {
                 None
             };
-            match until {
-                Some((until, _)) => control.limit = Some(until),
-                None => {
-                    control.empty_since = None;
-                    control.confirmed = Some(now);
-                    control.limit = now.checked_add(settings.hard_age).filter(|_| !watch && !empty);
-                }
+            if let Some((until, _)) = until {
+                control.limit = Some(until);
+            } else {
+                control.empty_since = None;
+                control.confirmed = Some(now);
+                control.limit = now.checked_add(settings.hard_age).filter(|_| !watch && !empty);
             }
             (settings, until)
         };
@@ -59,7 +69,8 @@ impl<P: Publish> Driver<P> {
         let publish = AssertUnwindSafe(|| self.publish.publish(list, origin, now));
         let Ok(changed) = catch_unwind(publish) else {
             // The list from before stands; the panic itself was reported by its hook.
-            self.failed(SupplyError::new(SupplyErrorKind::Panicked, "a stage of the chain", ""), watch);
+            let what = if watch { Failed::Watch } else { Failed::LookUp };
+            self.failed(SupplyError::new(SupplyErrorKind::Panicked, "a stage of the chain", ""), what);
             return Next::Go;
         };
         if watch {
@@ -107,15 +118,15 @@ impl<P: Publish> Driver<P> {
     }
 
     /// Notes that there was no answer; returns how long to leave the source alone.
-    pub(super) fn failed(self: &Arc<Self>, error: SupplyError, watch: bool) -> Duration {
+    pub(super) fn failed(self: &Arc<Self>, error: SupplyError, what: Failed) -> Duration {
+        let watch = what != Failed::LookUp;
         let now = Instant::now();
         let error = error.of_service(self.base.service_id());
         let (delay, bound, failures) = {
             let mut control = self.control.lock();
             let step = control.settings.back_off.after(control.failures);
-            if watch && control.failures == 0 {
-                // An open watch confirmed its list until now.
-                control.confirmed = control.confirmed.map(|_| now);
+            if what == Failed::LiveWatch {
+                control.confirmed = Some(now);
             }
             control.failures = control.failures.saturating_add(1);
             // Full jitter over a tenth, so that the clients of a registry that returns do not come all at once, and none

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt};
 use tokio::time::Instant;
 
-use super::answer::Next;
+use super::answer::{Failed, Next};
 use super::{Driver, Publish, disk};
 use crate::ServiceInstance;
 use crate::discovery::{Lists, SupplyError, SupplyErrorKind};
@@ -80,13 +80,21 @@ async fn subscribe<P: Publish>(driver: &Weak<Driver<P>>) -> Option<Duration> {
     let mut lists = match catch_unwind(AssertUnwindSafe(|| base.get())) {
         Ok(lists) => lists,
         Err(panic) => {
-            driver.upgrade()?.failed(panicked(&*panic), false);
+            driver.upgrade()?.failed(panicked(&*panic), Failed::LookUp);
             return None;
         }
     };
     drop(base);
-    let mut item = first(driver, &mut lists, limit, expires).await;
-    let mut watch = false;
+    let Some(mut item) = first(driver, &mut lists, limit, expires).await else {
+        // Whatever it is, it is given up: the next look-up starts anew.
+        let why = format!("nothing within {} ms", limit.as_millis());
+        driver
+            .upgrade()?
+            .failed(SupplyError::new(SupplyErrorKind::Timeout, "the source", why), Failed::LookUp);
+        return None;
+    };
+    // Whether it is a watch, and whether it has given a list yet.
+    let (mut watch, mut delivered) = (false, false);
     let mut skipped = 0;
     loop {
         // Look ahead: a stream that ends behind its item was a look-up, one that is not ready is a watch. One that
@@ -110,6 +118,7 @@ async fn subscribe<P: Publish>(driver: &Weak<Driver<P>>) -> Option<Duration> {
                 watch = true;
                 if let Ok(list) = item {
                     driver.upgrade()?.answered(list, true);
+                    delivered = true;
                 }
                 item = broken;
             }
@@ -127,10 +136,17 @@ async fn subscribe<P: Publish>(driver: &Weak<Driver<P>>) -> Option<Duration> {
                     Next::BelieveAt(at) => Some(at),
                     Next::Go => None,
                 };
+                delivered = true;
                 item = if over { Err(ended()) } else { changed(driver, &mut lists, believe, idle).await? };
             }
             Err(error) => {
-                let pause = driver.upgrade()?.failed(error, watch);
+                let what = match (watch, delivered) {
+                    (false, _) => Failed::LookUp,
+                    (true, false) => Failed::Watch,
+                    (true, true) => Failed::LiveWatch,
+                };
+                delivered = false;
+                let pause = driver.upgrade()?.failed(error, what);
                 if over {
                     return watch.then_some(pause);
                 }
@@ -159,13 +175,13 @@ fn has_panicked(item: &Item) -> bool {
     item.as_ref().is_err_and(|error| error.kind() == SupplyErrorKind::Panicked)
 }
 
-/// The first item, within the limit of a look-up.
+/// The first item; `None` when it does not come within the limit of a look-up.
 async fn first<P: Publish>(
     driver: &Weak<Driver<P>>,
     lists: &mut Lists,
     limit: Duration,
     expires: Option<Instant>,
-) -> Item {
+) -> Option<Item> {
     let expiry = async {
         match expires {
             Some(at) => tokio::time::sleep_until(at).await,
@@ -174,17 +190,13 @@ async fn first<P: Publish>(
         if let Some(driver) = driver.upgrade() {
             driver.word.expire();
         }
-        std::future::pending::<Item>().await
+        std::future::pending().await
     };
     tokio::select! {
         biased;
-        item = next(lists) => item.unwrap_or_else(|| Err(ended())),
+        item = next(lists) => Some(item.unwrap_or_else(|| Err(ended()))),
         item = expiry => item,
-        () = tokio::time::sleep(limit) => Err(SupplyError::new(
-            SupplyErrorKind::Timeout,
-            "the source",
-            format!("nothing within {} ms", limit.as_millis()),
-        )),
+        () = tokio::time::sleep(limit) => None,
     }
 }
 

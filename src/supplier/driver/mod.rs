@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use super::ServiceInstanceListSupplier;
 use crate::ServiceInstance;
 use crate::alarm::Alarm;
-use crate::discovery::{SupplyError, SupplyErrorKind};
+use crate::discovery::{SourceHealth, SourceState, SupplyError, SupplyErrorKind};
 use crate::random::Random;
 use backstop::Backstop;
 pub(crate) use freshness::{Freshness, Word};
@@ -349,6 +349,26 @@ impl<P: Publish> Driver<P> {
         self.control.lock().last_error.clone()
     }
 
+    /// How the source is doing, as far as this service's answers tell.
+    pub(crate) fn source_health(&self) -> SourceHealth {
+        let watching = self.word.load().is_watching();
+        let control = self.control.lock();
+        SourceHealth {
+            state: match (&control.last_error, control.confirmed) {
+                (Some(_), _) => SourceState::Failing,
+                (None, Some(_)) => SourceState::Healthy,
+                (None, None) => SourceState::Unknown,
+            },
+            last_ok: if watching && control.last_error.is_none() {
+                Some(Instant::now())
+            } else {
+                control.confirmed
+            },
+            last_error: control.last_error.clone(),
+            failures: control.failures,
+        }
+    }
+
     pub(crate) fn epochs(&self) -> watch::Receiver<u64> {
         self.epoch.subscribe()
     }
@@ -371,9 +391,9 @@ impl<P: Publish> Driver<P> {
 
     fn rang(&self, expires: bool) {
         if expires {
-            self.word.expire()
+            self.word.expire();
         } else {
-            self.word.due()
+            self.word.due();
         }
         // A stream of lists waits for this too: it is a caller.
         if self.word.load().is_due() {

@@ -8,8 +8,8 @@ pub type WeightFn = dyn Fn(&ServiceInstance) -> Option<Weight> + Send + Sync;
 
 /// Where weights come from and whether policies honour them.
 ///
-/// The weight of an instance is what the function says, else the one that was set, else the metadata entry `weight`, else
-/// 1. A text that is no weight counts as 1, with one warning per instance. **Weight 0 drains an instance also when
+/// The weight of an instance is what the function says, else the one that was set, else the metadata entry `weight`, else one.
+/// A text that is no weight counts as 1, with one warning per instance. **A weight of 0 drains an instance, also when
 /// weights are off** (the default), unless [`zero_as_one`](Self::zero_as_one) is set, as Spring has it.
 ///
 /// ```

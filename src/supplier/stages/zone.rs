@@ -102,14 +102,14 @@ mod tests {
     use crate::ServiceId;
 
     fn left(stage: &ZonePreference, zones: &[Option<&str>]) -> Vec<usize> {
-        let build = |(n, zone): (usize, &Option<&str>)| {
+        let build = |(n, zone): (usize, Option<&str>)| {
             let builder = ServiceInstance::builder("h").port(i64::try_from(n).unwrap() + 1);
             match zone {
-                Some(zone) => builder.with_metadata("zone", *zone).build().unwrap(),
+                Some(zone) => builder.with_metadata("zone", zone).build().unwrap(),
                 None => builder.build().unwrap(),
             }
         };
-        let mut list: Vec<_> = zones.iter().enumerate().map(build).collect();
+        let mut list: Vec<_> = zones.iter().copied().enumerate().map(build).collect();
         stage.apply(&mut list, &StageCx::new(&ServiceId::new("s").unwrap(), None));
         list.iter().map(|i| usize::from(i.port().unwrap()) - 1).collect()
     }
