@@ -1,4 +1,4 @@
-//! Client-side, reactive load balancing for async Rust, in the mould of Spring Cloud LoadBalancer.
+//! Client-side, reactive load balancing for async Rust, in the mould of Spring Cloud `LoadBalancer`.
 //!
 //! A caller asks [`choose`](LoadBalancer::choose) and gets a live instance. Behind it stands a **chain**: a registry
 //! ([`discovery`]) gives the list of instances, stages ([`supplier`]) shape it whenever it changes, and a policy
@@ -101,10 +101,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 // What `clippy.toml` bans; unit tests may use it.
-#![cfg_attr(
-    not(test),
-    deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
-)]
+#![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod alarm;
 mod balancer;
