@@ -143,3 +143,21 @@ pub use supplier::{BuildError, Origin, Reason, ServiceInstanceListSupplier, Supp
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The configuration of the README has no unknown key, and means what the README says.
+///
+/// ```
+/// use evenkeel::config::{Format, PolicyName, Properties};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let readme = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md"));
+/// let text = readme.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).ok_or("no yaml")?;
+/// assert_eq!(text.lines().count(), 10);
+/// let properties = Properties::parse(text, Format::Yaml, "README.md")?;
+/// assert!(properties.warnings().is_empty(), "{:?}", properties.warnings());
+/// let billing = properties.with_environment([("EVENKEEL_CLIENTS_BILLING_CACHE_TTL", "1s")])?.effective("billing");
+/// assert_eq!((billing.policy, billing.cache.ttl.as_secs()), (PolicyName::LeastRequest, 1));
+/// # Ok(()) }
+/// ```
+#[cfg(doctest)]
+struct ReadmeConfiguration;
