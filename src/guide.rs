@@ -1,0 +1,43 @@
+//! The guide: for who wants to know how it works, or why something looks wrong.
+//!
+//! Each page stands by itself. The code on them is compiled and run with the tests of the documentation.
+//!
+//! - [`lists`]: the life of a list: TTL, hard age, back-off, outages, empty answers, watches, cache off
+//! - [`picks`]: what one `choose` does: views, groups, rotations, attempts after the first, skipped instances
+//! - [`policies`]: what each guarantees, when to use it, what it costs
+//! - [`stages`]: the chain, in its fixed order
+//! - [`extending`]: a source, a supplier, a stage or a policy of your own
+//! - [`properties`]: every property, its type and default
+//! - [`runtimes`]: where background work runs
+//! - [`state`]: what can be read: snapshots, ages, errors
+//! - [`troubleshooting`]: by symptom
+//!
+//! Nothing here states a speed. What a pick costs on your machine is printed by the benches; [`policies`] names the
+//! commands.
+
+#[doc = include_str!("guide/lists.md")]
+pub mod lists {}
+
+#[doc = include_str!("guide/picks.md")]
+pub mod picks {}
+
+#[doc = include_str!("guide/policies.md")]
+pub mod policies {}
+
+#[doc = include_str!("guide/stages.md")]
+pub mod stages {}
+
+#[doc = include_str!("guide/extending.md")]
+pub mod extending {}
+
+#[doc = include_str!("guide/properties.md")]
+pub mod properties {}
+
+#[doc = include_str!("guide/runtimes.md")]
+pub mod runtimes {}
+
+#[doc = include_str!("guide/state.md")]
+pub mod state {}
+
+#[doc = include_str!("guide/troubleshooting.md")]
+pub mod troubleshooting {}
