@@ -1,4 +1,5 @@
 //! Where a call goes: hosts, ports, schemes, names of services, and the bytes of a URL.
+#![allow(clippy::unnecessary_literal_bound)] // as the trait writes it, and as its implementors do
 
 mod support;
 

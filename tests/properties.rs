@@ -99,7 +99,7 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
 
 /// The entries that may be called: the last of each id, not drained, of the best status that is there.
 fn usable(list: &[Entry]) -> BTreeMap<&'static str, &Entry> {
-    let tier = |entry: &Entry| match entry.status {
+    let rank = |entry: &Entry| match entry.status {
         Status::Down => None,
         Status::Draining => Some(2),
         Status::Degraded => Some(1),
@@ -107,8 +107,8 @@ fn usable(list: &[Entry]) -> BTreeMap<&'static str, &Entry> {
     };
     let mut last: BTreeMap<&str, &Entry> = list.iter().map(|entry| (entry.id, entry)).collect();
     last.retain(|_, entry| !entry.weight().is_zero());
-    let best = last.values().filter_map(|entry| tier(entry)).min();
-    last.retain(|_, entry| tier(entry).is_some() && tier(entry) == best);
+    let best = last.values().filter_map(|entry| rank(entry)).min();
+    last.retain(|_, entry| rank(entry).is_some() && rank(entry) == best);
     last
 }
 
@@ -145,6 +145,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 }
 
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools)] // the switches of a chain
 struct Shape {
     weights: bool,
     zone: bool,

@@ -391,9 +391,9 @@ impl<P: Publish> Driver<P> {
 
     fn rang(&self, expires: bool) {
         if expires {
-            self.word.expire()
+            self.word.expire();
         } else {
-            self.word.due()
+            self.word.due();
         }
         // A stream of lists waits for this too: it is a caller.
         if self.word.load().is_due() {
