@@ -1,4 +1,5 @@
 //! Chains of stages: zones, hints, routes, and the stages and policies of third parties.
+#![allow(clippy::unnecessary_literal_bound)] // as the trait writes it, and as its implementors do
 
 mod support;
 
@@ -492,7 +493,9 @@ async fn the_order_of_builder_calls_does_not_count() {
 
 /// A policy of one's own: the request's hint is the id that it wants; outcomes are written down.
 #[derive(Clone, Debug, Default)]
-struct ByHint(Arc<Mutex<Vec<(String, Outcome, Option<Duration>)>>>);
+struct ByHint(Arc<Mutex<Vec<Heard>>>);
+
+type Heard = (String, Outcome, Option<Duration>);
 
 impl Policy for ByHint {
     fn name(&self) -> Cow<'static, str> {
@@ -725,7 +728,9 @@ impl ListStage for Panics {
         Rank::Filter(0)
     }
     fn apply(&self, list: &mut Vec<ServiceInstance>, _: &StageCx<'_>) {
-        list.iter().for_each(|instance| self.see(instance));
+        for instance in list.iter() {
+            self.see(instance);
+        }
     }
 }
 

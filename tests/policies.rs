@@ -1,5 +1,5 @@
 //! Who is picked: rotations, weights, retries. Numbers of cases are those of the catalogue of known faults; `scl_` those
-//! of Spring Cloud LoadBalancer's conformance sheet.
+//! of the conformance sheet of Spring's load balancer.
 
 mod support;
 
@@ -280,8 +280,8 @@ async fn case_008_large_weights_neither_overflow_nor_cost_time() {
         assert!(counts["u"].abs_diff(1_000) <= 60, "{}: {counts:?}", policy.name());
         let lb = first(with("weight", "w=1000000000 y=1")).await;
         assert!(count(&picks(&lb, 2_000).await, "y") <= 1, "{}", policy.name());
-        let pairs: String = (0..200).map(|n| format!("n{n}=4294967295 ")).collect();
-        let lb = first(with("weight", &pairs)).await;
+        let pairs: Vec<String> = (0..200).map(|n| format!("n{n}=4294967295")).collect();
+        let lb = first(with("weight", &pairs.join(" "))).await;
         let counts = tally(&picks(&lb, 2_000).await);
         assert!(counts.values().all(|n| *n < 40), "{}: {counts:?}", policy.name());
         assert!(policy.name() != "round-robin" || counts.values().all(|n| *n == 10), "{counts:?}");

@@ -1,1 +1,216 @@
+//! Pickers by themselves: a set of states, one pick at a time.
 
+use std::sync::Arc;
+
+use super::{
+    Candidates, Cursor, LeastRequest, Level, POSITION_MASK, PickCx, Picker, Policy, RandomPick, RoundRobin,
+};
+use crate::random::Random;
+use crate::state::{Claim, InstanceState, ServiceState};
+use crate::sync::Ordering;
+use crate::{Failure, Outcome, Request, ServiceId, ServiceInstance, Tried, Weight};
+
+/// A set to pick from without a balancer around it.
+struct Set {
+    states: Vec<Arc<InstanceState>>,
+    weights: Option<Vec<Weight>>,
+    picker: Box<dyn Picker>,
+    cursor: Cursor,
+    random: Random,
+    offset: u64,
+}
+
+impl Set {
+    fn new(policy: &dyn Policy, n: u16, weights: Option<&[f64]>) -> Self {
+        let service = Arc::new(ServiceState::new(ServiceId::new("orders").unwrap()));
+        let states: Vec<_> = (1..=n)
+            .map(|port| {
+                let instance = ServiceInstance::new("10.0.0.1", port).unwrap();
+                InstanceState::new(u64::from(port), &instance, &service)
+            })
+            .collect();
+        let weights: Option<Vec<Weight>> =
+            weights.map(|weights| weights.iter().map(|weight| Weight::new(*weight).unwrap()).collect());
+        let picker = policy.picker(&Candidates::new(&states, weights.as_deref()));
+        let (cursor, random) = (Cursor::default(), Random::new(Some(3)));
+        Self { states, weights, picker, cursor, random, offset: policy.start(5) }
+    }
+
+    fn pick_at(&self, tried: Option<&Tried>, level: Level) -> Option<usize> {
+        let wheel = if tried.is_some() { &self.cursor.retry } else { &self.cursor.first };
+        let (states, random, offset) = (&*self.states, &self.random, self.offset);
+        PickCx { states, request: &Request::EMPTY, tried, level, wheel, offset, random }
+            .pick_with(&*self.picker)
+    }
+
+    fn pick(&self) -> Option<usize> {
+        self.pick_at(None, Level::Fit)
+    }
+
+    fn counts(&self, picks: usize) -> Vec<usize> {
+        let mut counts = vec![0; self.states.len()];
+        (0..picks).for_each(|_| counts[self.pick().unwrap()] += 1);
+        counts
+    }
+
+    /// As after a call that was never sent. Without a runtime its back-off is over at once, so it is claimed too.
+    fn skip(&self, index: usize) {
+        InstanceState::report(&self.states[index], Outcome::Failure(Failure::Connect), 0, false);
+        assert_eq!(self.states[index].claim(), Claim::Probe);
+    }
+}
+
+fn policies() -> [Box<dyn Policy>; 3] {
+    [Box::new(RoundRobin::default()), Box::new(RandomPick), Box::new(LeastRequest)]
+}
+
+/// Without weights, and with weights that differ.
+fn sets(n: u16) -> Vec<(String, Set)> {
+    let weights: Vec<f64> = (0..n).map(|at| f64::from(at % 3 + 1)).collect();
+    let both = |policy: &dyn Policy| {
+        [("plain", None), ("weighted", Some(&*weights))]
+            .map(|(kind, weights)| (format!("{kind} {}", policy.name()), Set::new(policy, n, weights)))
+    };
+    policies().iter().flat_map(|policy| both(&**policy)).collect()
+}
+
+#[test]
+fn nobody_fits_means_nobody_is_picked() {
+    for (name, set) in sets(5) {
+        (0..5).for_each(|at| set.skip(at));
+        assert_eq!(set.pick(), None, "{name}");
+        let mut tried = Tried::new();
+        (1..=5).for_each(|uid| tried.add_uid(uid));
+        assert_eq!(set.pick_at(Some(&tried), Level::Untried), None, "{name}: all were tried");
+        assert!(set.pick_at(None, Level::Untried).is_some(), "{name}: skipped ones are better than nobody");
+        assert!(set.pick_at(Some(&tried), Level::Any).is_some(), "{name}");
+    }
+}
+
+#[test]
+fn the_only_one_that_fits_among_many_is_found() {
+    for (name, set) in sets(200) {
+        (0..200).filter(|at| *at != 123).for_each(|at| set.skip(at));
+        assert!((0..20).all(|_| set.pick() == Some(123)), "{name}");
+    }
+}
+
+#[test]
+fn a_list_of_one_is_picked_or_not() {
+    for (name, set) in sets(1) {
+        assert_eq!(set.pick(), Some(0), "{name}");
+        let mut tried = Tried::new();
+        tried.add_uid(1);
+        assert_eq!(set.pick_at(Some(&tried), Level::Fit), None, "{name}");
+    }
+    let plain = Set::new(&RoundRobin::default(), 1, None);
+    plain.counts(10);
+    assert_eq!(plain.cursor.first.load(Ordering::Relaxed), 0, "a list of one moves no counter");
+}
+
+#[test]
+fn scl_004_the_position_has_31_bits() {
+    for (seed, first) in [(0, 1), (-1, 0), (i32::MAX, 0), (i32::MIN, 1), (i32::MAX - 1, POSITION_MASK)] {
+        let policy = RoundRobin::starting_at(seed);
+        assert_eq!(policy.start(99) & POSITION_MASK, first, "seed {seed}, whatever chance says");
+    }
+    let mut set = Set::new(&RoundRobin::starting_at(-1), 3, None);
+    set.offset = POSITION_MASK - 1;
+    let all: Vec<usize> = (0..6).map(|_| set.pick().unwrap()).collect();
+    // 2^31 - 2 is a multiple of 3; the wrap to 0 comes after 2^31 - 1.
+    assert_eq!(all, [0, 1, 0, 1, 2, 0]);
+}
+
+#[test]
+fn case_029_a_counter_of_64_bits_that_wraps_is_harmless() {
+    let set = Set::new(&RoundRobin::default(), 7, None);
+    set.cursor.first.store(u64::MAX - 3, Ordering::Relaxed);
+    let counts = set.counts(70);
+    assert!(counts.iter().all(|n| (9..=11).contains(n)), "{counts:?}");
+}
+
+#[test]
+fn last_resorts_are_spread_however_many_turns_it_took_to_need_them() {
+    // A pick that finds nobody takes 16 turns; with any number of instances the next one must not stand there again.
+    for n in [2, 3, 4, 8, 11, 16, 17, 33] {
+        let set = Set::new(&RoundRobin::default(), n, None);
+        (0..usize::from(n)).for_each(|at| set.skip(at));
+        let mut counts = vec![0; usize::from(n)];
+        for _ in 0..200 * n {
+            assert_eq!(set.pick(), None);
+            counts[set.pick_at(None, Level::Untried).unwrap()] += 1;
+        }
+        assert!(counts.iter().all(|got| (100..=300).contains(got)), "{n} instances: {counts:?}");
+    }
+}
+
+#[test]
+fn of_two_the_one_with_fewer_calls_in_flight() {
+    let set = Set::new(&LeastRequest, 2, None);
+    set.states[0].enter();
+    assert_eq!(set.counts(100), [0, 100]);
+    set.states[1].enter();
+    set.states[1].enter();
+    assert_eq!(set.counts(100), [100, 0]);
+}
+
+#[test]
+fn weighted_loads_are_compared_per_weight() {
+    let set = Set::new(&LeastRequest, 2, Some(&[4.0, 1.0]));
+    (0..3).for_each(|_| set.states[0].enter());
+    set.states[1].enter();
+    assert_eq!(set.counts(100), [100, 0], "3 of weight 4 are less than 1 of weight 1");
+    (0..2).for_each(|_| set.states[0].enter());
+    assert_eq!(set.counts(100), [0, 100], "5 of weight 4 are more");
+}
+
+#[test]
+fn two_choices_keep_held_calls_even() {
+    for (weights, shares) in
+        [(None, [100; 10]), (Some(&[3.0, 1.0].repeat(5)[..]), [150, 50].repeat(5).try_into().unwrap())]
+    {
+        let set = Set::new(&LeastRequest, 10, weights);
+        (0..1_000).for_each(|_| set.states[set.pick().unwrap()].enter());
+        for (state, share) in set.states.iter().zip(shares) {
+            // Random picks would stray by 30 and more.
+            assert!(state.in_flight().abs_diff(share) <= 8, "{} instead of {share}", state.in_flight());
+        }
+    }
+}
+
+#[test]
+fn case_006_a_weight_of_0_is_never_drawn() {
+    for policy in policies() {
+        let set = Set::new(&*policy, 4, Some(&[0.0, 3.0, 0.0, 1.0]));
+        let counts = set.counts(1_000);
+        assert_eq!((counts[0], counts[2]), (0, 0), "{}: {counts:?}", policy.name());
+        assert!(counts[1].abs_diff(750) <= 82, "{}: {counts:?}", policy.name());
+    }
+}
+
+#[test]
+fn an_order_goes_on_after_the_same_instance() {
+    for (name, set) in sets(9) {
+        let Some(rotation) = set.picker.rotation() else {
+            assert!(!name.contains("round-robin"), "{name}");
+            continue;
+        };
+        for index in 0..9 {
+            assert_eq!(rotation.turn_of(index).map(|turn| rotation.at(turn)), Some(index), "{name}");
+            for from in [0, 1, 17, POSITION_MASK] {
+                assert_eq!(
+                    rotation.turn_from(index, from).map(|turn| rotation.at(turn)),
+                    Some(index),
+                    "{name}"
+                );
+            }
+        }
+        // Several turns of one instance are all gone on from, not only the first of them.
+        if let Some(weights) = &set.weights {
+            let heavy = weights.iter().position(|weight| weight.thousandths() == 3_000).unwrap();
+            let turns: std::collections::BTreeSet<_> =
+                (0..18).filter_map(|from| rotation.turn_from(heavy, from)).map(|turn| turn % 18).collect();
+            assert_eq!(turns.len(), 3, "{name}: {turns:?}");
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Sources that a test scripts, and short ways to make instances.
 #![allow(dead_code, missing_docs)] // each test crate uses a part
+#![allow(clippy::unnecessary_literal_bound)] // as the trait writes it, and as its implementors do
 
 use std::fmt;
 use std::future::Future;
