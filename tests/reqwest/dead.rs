@@ -67,6 +67,26 @@ async fn a_connection_that_is_not_made_in_time_was_never_sent() {
 }
 
 #[tokio::test]
+async fn the_limit_of_a_call_holds_for_both_attempts_together() {
+    let (hole, _queued) = blackhole().await;
+    let silent = Server::start(Act::Hang).await;
+    let http = over([at(hole.local_addr().unwrap(), "a"), silent.instance("c")]);
+    let limit = Duration::from_millis(1_600);
+    let call = async || {
+        let start = Instant::now();
+        let error = http.get("lb://orders/x").timeout(limit).send().await.unwrap_err();
+        (error.tried().len(), start.elapsed())
+    };
+    // One of the two goes to the hole first, where it stays for the second of `connect-timeout`.
+    let mut ends = <[_; 2]>::from(tokio::join!(call(), call()));
+    ends.sort_unstable();
+    assert_eq!(ends.map(|(tried, _)| tried), [1, 2]);
+    for (_, took) in ends {
+        assert!(took >= limit && took < limit + Duration::from_millis(900), "{took:?}");
+    }
+}
+
+#[tokio::test]
 async fn case_026_a_post_that_may_have_been_processed_is_not_repeated() {
     let (silent, live) = (Server::start(Act::Hang).await, Server::start(ok("")).await);
     let http = over([silent.instance("c"), live.instance("b")]);
