@@ -1,6 +1,7 @@
 //! The first dead server, and what is repeated and what is not.
 
 use std::error::Error as _;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -147,7 +148,7 @@ async fn a_single_instance_gives_the_original_error_with_its_name() {
         let mut text = error.to_string();
         let mut cause = error.source();
         while let Some(error) = cause {
-            text += &format!(": {error}");
+            let _ = write!(text, ": {error}");
             cause = error.source();
         }
         assert!(text.contains("\"orders\"") && text.contains("a (127.0.0.1:"), "{text}");

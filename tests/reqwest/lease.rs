@@ -155,8 +155,7 @@ async fn heard(act: Act, read: bool) -> Vec<Outcome> {
     if let (Ok(response), true) = (sent, read) {
         let _ = response.bytes().await;
     }
-    let outcomes = kept.0.lock().unwrap().clone();
-    outcomes
+    kept.0.lock().unwrap().clone()
 }
 
 #[tokio::test]
