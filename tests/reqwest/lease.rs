@@ -117,7 +117,7 @@ async fn track_does_the_same_for_a_choice_of_ones_own() {
 async fn the_limit_of_a_call_ends_a_body_that_hangs() {
     let (half, response) = half("world").await;
     drop(response);
-    let response = half.http.get("lb://orders/x").timeout(Duration::from_millis(300)).send().await.unwrap();
+    let response = half.http.get("lb://orders/x").timeout(Duration::from_millis(800)).send().await.unwrap();
     assert_eq!(half.balancers.in_flight(), 1);
     let error = response.bytes().await.unwrap_err();
     assert!(error.is_timeout(), "{error:?}");
@@ -151,7 +151,7 @@ async fn heard(act: Act, read: bool) -> Vec<Outcome> {
     let kept = policy.clone();
     let builder = LoadBalancers::builder(registry).service("orders", |service| service.policy(policy));
     let http = client(&builder.build().unwrap());
-    let sent = http.post("lb://orders/x").timeout(Duration::from_millis(300)).send().await;
+    let sent = http.post("lb://orders/x").timeout(Duration::from_millis(800)).send().await;
     if let (Ok(response), true) = (sent, read) {
         let _ = response.bytes().await;
     }
