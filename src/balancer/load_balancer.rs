@@ -1,6 +1,5 @@
-use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -37,6 +36,10 @@ use crate::{BoxFuture, Choice, InvalidServiceId, Request, ServiceId, ServiceInst
 pub struct LoadBalancer {
     pub(super) core: Arc<Handle>,
 }
+
+/// What tells for a pool of clients whether its balancer is still there.
+#[cfg(feature = "reqwest")]
+pub(crate) type Owner = std::sync::Weak<dyn std::any::Any + Send + Sync>;
 
 /// Counts the clones: when it goes, the balancer closes.
 pub(super) struct Handle {
@@ -156,13 +159,15 @@ impl LoadBalancer {
     }
 
     /// Something that lives as long as this balancer.
-    pub(crate) fn owner(&self) -> Weak<dyn Any + Send + Sync> {
-        let core: Arc<dyn Any + Send + Sync> = Arc::clone(&self.core) as _;
+    #[cfg(feature = "reqwest")]
+    pub(crate) fn owner(&self) -> Owner {
+        let core: Arc<dyn std::any::Any + Send + Sync> = Arc::clone(&self.core) as _;
         Arc::downgrade(&core)
     }
 
     /// Whether that came from this balancer.
-    pub(crate) fn owns(&self, owner: &Weak<dyn Any + Send + Sync>) -> bool {
+    #[cfg(feature = "reqwest")]
+    pub(crate) fn owns(&self, owner: &Owner) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(&self.core), owner.as_ptr())
     }
 

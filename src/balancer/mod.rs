@@ -13,6 +13,8 @@ pub use builder::LoadBalancerBuilder;
 pub use choosing::Choosing;
 pub use error::{ChooseError, ChooseErrorKind};
 pub use load_balancer::LoadBalancer;
+#[cfg(feature = "reqwest")]
+pub(crate) use load_balancer::Owner;
 pub use many::{LoadBalancers, LoadBalancersBuilder, NotReady, ServiceBuilder};
 pub use snapshot::Snapshot;
 

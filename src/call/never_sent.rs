@@ -31,7 +31,10 @@ pub struct Answered<R> {
 /// let orders = LoadBalancer::fixed("orders", [ServiceInstance::new("a.test", 80)?, ServiceInstance::new("b.test", 80)?])?;
 /// let send = |choice: &evenkeel::Choice| {
 ///     let host = choice.instance().host().to_owned();
-///     Some(async move { if host == "a.test" { Err("connection refused") } else { Ok("hello") } })
+///     Some(async move {
+///         // Where a real one would connect.
+///         if host == "a.test" { Err(std::io::Error::from(std::io::ErrorKind::ConnectionRefused)) } else { Ok("hello") }
+///     })
 /// };
 /// for _ in 0..10 {
 ///     let answer = call(&orders, &Request::EMPTY, |_| Failure::Connect, send).await?;

@@ -21,16 +21,17 @@ impl<B: Body> Track for http::Response<B> {
 
     fn track(self, lease: Choice) -> Self::Tracked {
         let status = self.status().as_u16();
-        self.map(|body| TrackedBody::new(body, lease, status))
+        self.map(|body| TrackedBody::new(body, lease, status, |_| Failure::Reset))
     }
 }
 
 pin_project! {
     /// A body that ends the lease of its instance when it ends, breaks off or is dropped.
-    pub struct TrackedBody<B> {
+    pub struct TrackedBody<B: Body> {
         #[pin]
         inner: B,
         lease: Held,
+        classify: fn(&B::Error) -> Failure,
     }
 }
 
@@ -56,12 +57,13 @@ impl Drop for Held {
 }
 
 impl<B: Body> TrackedBody<B> {
-    fn new(inner: B, lease: Choice, status: u16) -> Self {
+    /// `classify` says what an error of the body means.
+    pub(crate) fn new(inner: B, lease: Choice, status: u16, classify: fn(&B::Error) -> Failure) -> Self {
         let mut lease = Held { lease: Some(lease), status };
         if inner.is_end_stream() {
             lease.end(Outcome::Status(status));
         }
-        Self { inner, lease }
+        Self { inner, lease, classify }
     }
 }
 
@@ -78,7 +80,7 @@ impl<B: Body> Body for TrackedBody<B> {
         let polled = inner.as_mut().poll_frame(cx);
         match &polled {
             Poll::Ready(None) => this.lease.end(Outcome::Status(this.lease.status)),
-            Poll::Ready(Some(Err(_))) => this.lease.end(Outcome::Failure(Failure::Reset)),
+            Poll::Ready(Some(Err(error))) => this.lease.end(Outcome::Failure((this.classify)(error))),
             // A reader that knows the length may never poll past the last frame.
             Poll::Ready(Some(Ok(_))) if inner.is_end_stream() => {
                 this.lease.end(Outcome::Status(this.lease.status));
@@ -97,7 +99,7 @@ impl<B: Body> Body for TrackedBody<B> {
     }
 }
 
-impl<B> std::fmt::Debug for TrackedBody<B> {
+impl<B: Body> std::fmt::Debug for TrackedBody<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TrackedBody").field("lease", &self.lease.lease).finish_non_exhaustive()
     }

@@ -34,8 +34,8 @@ async fn case_066_two_thousand_names_that_nobody_configured() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn case_066_two_thousand_configured_services() {
-    let clients: String = (0..SERVICES).map(|n| format!("    service-{n}: {{cache.ttl: 20s}}\n")).collect();
-    let text = format!("evenkeel:\n  clients:\n{clients}");
+    let clients: Vec<String> = (0..SERVICES).map(|n| format!("service-{n}: {{cache.ttl: 20s}}")).collect();
+    let text = format!("evenkeel: {{clients: {{{}}}}}", clients.join(", "));
     let properties = Properties::parse(&text, Format::Yaml, "application.yml").unwrap();
     let registry = Registry::new(Duration::from_millis(50));
     all_at_once(LoadBalancers::from_properties(properties, registry.clone()).unwrap()).await;

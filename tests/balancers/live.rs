@@ -43,8 +43,8 @@ async fn calls_in_flight_and_rotations_survive_and_who_is_not_concerned_does_not
     }
     assert_eq!(balancers.in_flight(), 1);
     let lb = balancers.get("orders").unwrap();
-    let list = lb.snapshot().unwrap();
-    let state = list.instances().find(|state| state.instance() == held.instance()).unwrap();
+    let snapshot = lb.snapshot().unwrap();
+    let state = snapshot.instances().find(|state| state.instance() == held.instance()).unwrap();
     assert_eq!(state.in_flight(), 1, "the same state");
     assert_eq!(version(&balancers, "users"), 1, "nothing changed for users");
     assert_eq!(registry.look_ups(), 2);
@@ -136,14 +136,20 @@ async fn balancing_can_be_switched_off_and_on() {
 #[tokio::test(start_paused = true)]
 async fn a_service_that_becomes_configured_stays_and_one_that_does_no_longer_may_go() {
     let capacity = Properties::default().set("cache.capacity", 1).unwrap();
-    let named = capacity.clone().set_for("old", "cache.ttl", "35s").unwrap();
-    let (balancers, live, _) = start(named);
+    let mut before = capacity.clone();
+    // Several, so that one that goes meets the one that stays in whatever order they are settled.
+    for old in 0..6 {
+        before = before.set_for(&format!("old{old}"), "cache.ttl", "35s").unwrap();
+    }
+    let (balancers, live, _) = start(before);
     let names = || {
         let mut names: Vec<_> = balancers.services().iter().map(ToString::to_string).collect();
         names.sort_unstable();
         names.join(" ")
     };
-    pick(&balancers, "old").await;
+    for old in 0..6 {
+        pick(&balancers, &format!("old{old}")).await;
+    }
     pick(&balancers, "new").await;
     change(&live, |_| capacity.set_for("new", "cache.ttl", "35s")).await;
     pick(&balancers, "other").await;

@@ -1,6 +1,7 @@
 //! The first dead server, and what is repeated and what is not.
 
 use std::error::Error as _;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -41,7 +42,7 @@ async fn blackhole() -> (tokio::net::TcpListener, Vec<TcpStream>) {
     let listener = socket.listen(1).unwrap();
     let address = listener.local_addr().unwrap();
     let mut queued = Vec::new();
-    while let Ok(stream) = tokio::time::timeout(Duration::from_millis(300), TcpStream::connect(address)).await
+    while let Ok(stream) = tokio::time::timeout(Duration::from_millis(500), TcpStream::connect(address)).await
     {
         queued.push(stream.unwrap());
         assert!(queued.len() < 64, "the queue of the listener never fills");
@@ -53,7 +54,7 @@ async fn blackhole() -> (tokio::net::TcpListener, Vec<TcpStream>) {
 async fn a_connection_that_is_not_made_in_time_was_never_sent() {
     let (hole, _queued) = blackhole().await;
     let live = Server::start(ok("")).await;
-    let properties = Properties::default().set("connect-timeout", "150ms").unwrap();
+    let properties = Properties::default().set("connect-timeout", "500ms").unwrap();
     let instances = [at(hole.local_addr().unwrap(), "a"), live.instance("b")];
     let http = client(&balancers(instances, properties));
     let start = Instant::now();
@@ -62,8 +63,28 @@ async fn a_connection_that_is_not_made_in_time_was_never_sent() {
         attempts += send(&http, Method::POST).await.unwrap().attempts();
     }
     assert_eq!((attempts, live.served()), (5, 4));
-    assert!(start.elapsed() >= Duration::from_millis(150));
+    assert!(start.elapsed() >= Duration::from_millis(500));
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn the_limit_of_a_call_holds_for_both_attempts_together() {
+    let (hole, _queued) = blackhole().await;
+    let silent = Server::start(Act::Hang).await;
+    let http = over([at(hole.local_addr().unwrap(), "a"), silent.instance("c")]);
+    let limit = Duration::from_millis(1_600);
+    let call = async || {
+        let start = Instant::now();
+        let error = http.get("lb://orders/x").timeout(limit).send().await.unwrap_err();
+        (error.tried().len(), start.elapsed())
+    };
+    // One of the two goes to the hole first, where it stays for the second of `connect-timeout`.
+    let mut ends = <[_; 2]>::from(tokio::join!(call(), call()));
+    ends.sort_unstable();
+    assert_eq!(ends.map(|(tried, _)| tried), [1, 2]);
+    for (_, took) in ends {
+        assert!(took >= limit && took < limit + Duration::from_millis(900), "{took:?}");
+    }
 }
 
 #[tokio::test]
@@ -72,7 +93,7 @@ async fn case_026_a_post_that_may_have_been_processed_is_not_repeated() {
     let http = over([silent.instance("c"), live.instance("b")]);
     let mut errors = Vec::new();
     for _ in 0..2 {
-        let request = http.post("lb://orders/x").body("once").timeout(Duration::from_millis(300));
+        let request = http.post("lb://orders/x").body("once").timeout(Duration::from_millis(800));
         errors.extend(request.send().await.err());
     }
     assert_eq!((silent.served(), live.served()), (1, 1), "each got one of the two");
@@ -127,7 +148,7 @@ async fn a_single_instance_gives_the_original_error_with_its_name() {
         let mut text = error.to_string();
         let mut cause = error.source();
         while let Some(error) = cause {
-            text += &format!(": {error}");
+            let _ = write!(text, ": {error}");
             cause = error.source();
         }
         assert!(text.contains("\"orders\"") && text.contains("a (127.0.0.1:"), "{text}");

@@ -166,8 +166,8 @@ async fn each_instance_has_one_client_of_its_own_as_long_as_it_is_listed() {
     let registry = SimpleDiscovery::new().with_instances("orders", [a.instance("a")]).unwrap();
     let live = LiveProperties::new(Properties::default());
     let balancers = LoadBalancers::builder(registry.clone()).live(live.clone()).build().unwrap();
-    let made: Arc<Mutex<Vec<String>>> = Arc::default();
-    let log = Arc::clone(&made);
+    let clients: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = Arc::clone(&clients);
     let make = move |instance: &ServiceInstance| {
         log.lock().unwrap().push(instance.id().to_owned());
         reqwest::Client::builder()
@@ -177,7 +177,7 @@ async fn each_instance_has_one_client_of_its_own_as_long_as_it_is_listed() {
     for _ in 0..3 {
         call().await;
     }
-    assert_eq!((made.lock().unwrap().join(" "), a.connections()), ("a".to_owned(), 1));
+    assert_eq!((clients.lock().unwrap().join(" "), a.connections()), ("a".to_owned(), 1));
 
     registry.set(&orders, [b.instance("b")]);
     let lb = balancers.get("orders").unwrap();
@@ -186,13 +186,13 @@ async fn each_instance_has_one_client_of_its_own_as_long_as_it_is_listed() {
     registry.set(&orders, [a.instance("a")]);
     eventually("the old list", || lb.snapshot().unwrap().version() == 3).await;
     assert_eq!(call().await, "a");
-    assert_eq!(made.lock().unwrap().join(" "), "a b a", "a client goes with its instance");
+    assert_eq!(clients.lock().unwrap().join(" "), "a b a", "a client goes with its instance");
 
     live.reload(|current| current.clone().set("connect-timeout", "2s")).unwrap();
     eventually("the change", || balancers.properties(&orders).connect_timeout.as_secs() == 2).await;
     call().await;
     call().await;
-    assert_eq!(made.lock().unwrap().join(" "), "a b a a", "another connect time-out needs another client");
+    assert_eq!(clients.lock().unwrap().join(" "), "a b a a", "another connect time-out needs another client");
 }
 
 #[tokio::test]
@@ -201,8 +201,8 @@ async fn a_client_is_never_that_of_an_instance_of_an_earlier_balancer() {
     let registry = SimpleDiscovery::new();
     let properties = Properties::default().set("cache.capacity", 1).unwrap();
     let balancers = LoadBalancers::from_properties(properties, registry.clone()).unwrap();
-    let made: Arc<Mutex<Vec<String>>> = Arc::default();
-    let log = Arc::clone(&made);
+    let clients: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = Arc::clone(&clients);
     let http = balancers
         .reqwest(move |instance| {
             log.lock().unwrap().push(instance.id().to_owned());
@@ -217,5 +217,5 @@ async fn a_client_is_never_that_of_an_instance_of_an_earlier_balancer() {
         balancers.get("other").unwrap();
         assert_eq!(balancers.services().len(), 1);
     }
-    assert_eq!(made.lock().unwrap().join(" "), "a b");
+    assert_eq!(clients.lock().unwrap().join(" "), "a b");
 }

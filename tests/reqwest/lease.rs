@@ -1,12 +1,15 @@
 //! The lease of an instance ends with the body of its response, however that ends.
 
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::net::*;
 use evenkeel::client::reqwest::{Client, Via};
 use evenkeel::config::Properties;
-use evenkeel::{LoadBalancers, Request};
+use evenkeel::discovery::SimpleDiscovery;
+use evenkeel::policy::{Candidates, Needs, Picker, Policy, RoundRobin};
+use evenkeel::{Failure, InstanceState, LoadBalancers, Outcome, Request};
 use reqwest::Response;
 use tokio::sync::Notify;
 
@@ -114,9 +117,67 @@ async fn track_does_the_same_for_a_choice_of_ones_own() {
 async fn the_limit_of_a_call_ends_a_body_that_hangs() {
     let (half, response) = half("world").await;
     drop(response);
-    let response = half.http.get("lb://orders/x").timeout(Duration::from_millis(300)).send().await.unwrap();
+    let response = half.http.get("lb://orders/x").timeout(Duration::from_millis(800)).send().await.unwrap();
     assert_eq!(half.balancers.in_flight(), 1);
     let error = response.bytes().await.unwrap_err();
     assert!(error.is_timeout(), "{error:?}");
     assert_eq!(half.balancers.in_flight(), 0);
+}
+
+/// A round robin that keeps what it hears.
+#[derive(Clone, Debug, Default)]
+struct Hears(Arc<Mutex<Vec<Outcome>>>);
+
+impl Policy for Hears {
+    fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed("hears")
+    }
+    fn needs(&self) -> Needs {
+        Needs::OUTCOMES
+    }
+    fn picker(&self, set: &Candidates<'_>) -> Box<dyn Picker> {
+        RoundRobin::default().picker(set)
+    }
+    fn on_outcome(&self, _: &InstanceState, outcome: Outcome, _: Option<Duration>) {
+        self.0.lock().unwrap().push(outcome);
+    }
+}
+
+/// What a policy hears of one call whose response is read, or dropped.
+async fn heard(act: Act, read: bool) -> Vec<Outcome> {
+    let server = Server::start(act).await;
+    let registry = SimpleDiscovery::new().with_instances("orders", [server.instance("a")]).unwrap();
+    let policy = Hears::default();
+    let kept = policy.clone();
+    let builder = LoadBalancers::builder(registry).service("orders", |service| service.policy(policy));
+    let http = client(&builder.build().unwrap());
+    let sent = http.post("lb://orders/x").timeout(Duration::from_millis(800)).send().await;
+    if let (Ok(response), true) = (sent, read) {
+        let _ = response.bytes().await;
+    }
+    kept.0.lock().unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_policy_hears_how_each_call_ended() {
+    let broken_off = || {
+        let gate = Arc::new(Notify::new());
+        gate.notify_one();
+        Act::Parts(HALF, gate, "")
+    };
+    let busy = Act::Answer("HTTP/1.1 503 Busy\r\ncontent-length: 4\r\n\r\nbusy".to_owned());
+    for (act, read, outcome) in [
+        (ok("body"), true, Outcome::Status(200)),
+        (ok("body"), false, Outcome::Cancelled),
+        (ok(""), false, Outcome::Status(200)),
+        (busy.clone(), true, Outcome::Status(503)),
+        (busy, false, Outcome::Status(503)),
+        (Act::Hang, false, Outcome::Failure(Failure::Timeout)),
+        (Act::Break, false, Outcome::Failure(Failure::Reset)),
+        (broken_off(), true, Outcome::Failure(Failure::Reset)),
+        (broken_off(), false, Outcome::Cancelled),
+        (Act::Parts(HALF, Arc::default(), ""), true, Outcome::Failure(Failure::Timeout)),
+    ] {
+        assert_eq!(heard(act, read).await, [outcome], "read: {read}");
+    }
 }

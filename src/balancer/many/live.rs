@@ -16,14 +16,12 @@ use crate::config::Properties;
 /// The tasks that follow properties, and the file behind them.
 pub(super) fn follow(inner: &Arc<Inner>, runtime: &Handle, file: Option<PathBuf>) -> Vec<JoinHandle<()>> {
     let changes = inner.recipe.live.subscribe();
-    let mut tasks = vec![runtime.spawn(apply_changes(Arc::downgrade(inner), changes))];
+    let properties = runtime.spawn(apply_changes(Arc::downgrade(inner), changes));
     #[cfg(feature = "file")]
-    if let Some(path) = file {
-        tasks.push(runtime.spawn(follow_file(inner.recipe.live.clone(), path)));
-    }
+    let file = file.map(|path| runtime.spawn(follow_file(inner.recipe.live.clone(), path)));
     #[cfg(not(feature = "file"))]
-    drop(file);
-    tasks
+    let file = file.map(|_| runtime.spawn(std::future::ready(())));
+    std::iter::once(properties).chain(file).collect()
 }
 
 async fn apply_changes(inner: Weak<Inner>, mut changes: tokio::sync::watch::Receiver<Arc<Properties>>) {

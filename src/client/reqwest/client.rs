@@ -112,14 +112,14 @@ impl Client {
 
     fn route(&self, url: &Url) -> Result<Route, Error> {
         let host = url.host_str().unwrap_or_default();
-        let balanced = match url.scheme() {
+        let by_name = match url.scheme() {
             "lb" if host.is_empty() => return Err(Error::url(url.as_str(), "it names no host")),
             "lb" => true,
             // A port says that an address is meant.
             "http" | "https" | "ws" | "wss" => url.port().is_none() && self.inner.balancers.is_known(host),
             _ => false,
         };
-        if !balanced {
+        if !by_name {
             return Ok(Route::Plain);
         }
         match self.inner.balancers.get(host) {

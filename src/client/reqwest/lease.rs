@@ -2,7 +2,8 @@ use std::sync::Arc;
 
 use ::reqwest::{Body, Response, ResponseBuilderExt};
 
-use crate::{Choice, ServiceInstance, Track};
+use super::error::failure_of;
+use crate::{Choice, ServiceInstance, Track, TrackedBody};
 
 /// The instance that answered, in the extensions of a response.
 ///
@@ -47,8 +48,7 @@ impl Track for Response {
 pub(super) fn hold(response: Response, lease: Choice, via: Via) -> Response {
     let url = response.url().clone();
     let (parts, body) = http::Response::<Body>::from(response).into_parts();
-    let tracked = lease.track(http::Response::from_parts(parts, body));
-    let (parts, body) = tracked.into_parts();
+    let body = TrackedBody::new(body, lease, parts.status.as_u16(), failure_of);
     // The URL travels in an extension that only a builder can set.
     let marked = http::Response::builder().url(url).body(());
     let mut whole = http::Response::from_parts(parts, Body::wrap(body));

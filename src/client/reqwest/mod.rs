@@ -1,4 +1,4 @@
-//! The client of `reqwest` over balancers: one per instance, made when it is first
+//! [`reqwest`] over balancers: one [`reqwest::Client`] per instance, made when it is first
 //! called.
 //!
 //! A client per instance keeps TLS names, connection pools, keep-alive and time-outs apart, and makes the choice per
@@ -20,7 +20,7 @@
 //!
 //! **Which URLs**: `lb://name/...` always; `http(s)://name/...` without a port for names that are configured, or that
 //! [`LoadBalancers::list_services`] found, unless their properties say `enabled: false`; everything else goes out
-//! untouched. Only scheme and authority are replaced: path, query and escapes are what [`reqwest::Url`](::reqwest::Url)
+//! untouched. Only scheme and authority are replaced: path, query and escapes are what [`reqwest::Url`]
 //! makes of the text, byte for byte. A fragment is never sent.
 //!
 //! **Spelling**: the host of an `http` URL is lower case before anybody sees it. A registry that tells cases apart is

@@ -1,13 +1,13 @@
-use std::any::Any;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ::reqwest::{Proxy, Url};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
+use crate::balancer::Owner;
 use crate::{InstanceState, LoadBalancer, LoadBalancers, ServiceId, ServiceInstance};
 
 type Make = dyn Fn(&ServiceInstance) -> ::reqwest::ClientBuilder + Send + Sync;
@@ -20,7 +20,7 @@ pub(super) struct Pools {
 
 /// The clients of one balancer, by the number of the instance, which means nothing to another balancer.
 struct Pool {
-    owner: Weak<dyn Any + Send + Sync>,
+    owner: Owner,
     /// The version of the list that the clients were last held against.
     version: AtomicU64,
     /// The generation of the properties that `connect_timeout` is of.
