@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use loom::thread;
 
 use crate::choice::Failure;
-use crate::policy::{Cursor, Level, POSITION_MASK, PickCx};
+use crate::policy::{POSITION_MASK, PickCx, Set};
 use crate::random::Random;
 use crate::state::{Claim, Fitness, InstanceState, ServiceState};
 use crate::supplier::driver::Freshness;
@@ -312,25 +312,17 @@ fn a_caller_after_the_question_keeps_a_watch_open() {
 fn no_turn_is_taken_twice_or_left_out() {
     for first in [0, POSITION_MASK - 1] {
         model(move || {
-            let cursor = Arc::new(Cursor::default());
-            let turns = move |cursor: &Cursor| {
+            let set = Arc::new(Set { states: Box::default(), cursor: Arc::default(), offsets: [first, 0] });
+            let turns = |set: &Set| {
                 let random = Random::new(Some(1));
-                let mut cx = PickCx {
-                    states: &[],
-                    request: &Request::EMPTY,
-                    tried: None,
-                    level: Level::Fit,
-                    wheel: &cursor.first,
-                    offset: first,
-                    random: &random,
-                };
+                let mut cx = PickCx { set, request: &Request::EMPTY, random: &random, rule: None };
                 [cx.turn(), cx.turn()]
             };
             let other = {
-                let cursor = Arc::clone(&cursor);
-                thread::spawn(move || turns(&cursor))
+                let set = Arc::clone(&set);
+                thread::spawn(move || turns(&set))
             };
-            let mut all = [turns(&cursor), other.join().unwrap()].concat();
+            let mut all = [turns(&set), other.join().unwrap()].concat();
             all.sort_by_key(|turn| turn.wrapping_sub(first) & POSITION_MASK);
             let expected: Vec<u64> = (0..4).map(|n| (first + n) & POSITION_MASK).collect();
             assert_eq!(all, expected);

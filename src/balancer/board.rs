@@ -166,7 +166,7 @@ impl Board {
             let same = current.known == known
                 && current.reason == reason
                 && match &current.base {
-                    Some(base) => base.states.iter().map(|state| state.uid()).eq(uids.iter().copied()),
+                    Some(base) => base.states().iter().map(|state| state.uid()).eq(uids.iter().copied()),
                     None => uids.is_empty(),
                 };
             if same {
@@ -325,7 +325,7 @@ impl Build<'_> {
     ) -> Node {
         let old_view = old.map(|old| &old.view);
         let narrowed = self.narrowed(members, name);
-        let is_base = members.len() == wider.states.len();
+        let is_base = members.len() == wider.states().len();
         let view = match narrowed {
             // Nothing inside the group: the group is the view.
             None if is_base && key.is_empty() => self.view(members, key, old_view, None),

@@ -1,5 +1,5 @@
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -198,9 +198,9 @@ impl LoadBalancer {
     }
 
     /// What is left of [`try_choose`](Self::try_choose) without the test of the list's age: for the benches, which tell
-    /// what that test costs.
+    /// what that test costs, and therefore call it, as they call that one.
     #[doc(hidden)]
-    #[inline]
+    #[inline(never)]
     pub fn pick_untested(&self, request: &Request<'_>) -> Result<Choice, ChooseError> {
         self.pick(request)
     }
@@ -215,16 +215,14 @@ impl LoadBalancer {
             Some(None) => return Err(self.nothing(snapshot, Reason::NoGroup)),
             None => None,
         };
-        let Some(choice) = picked else {
+        let Some((state, probe)) = picked else {
             let reason = if snapshot.is_empty() { snapshot.reason } else { Reason::NotPicked };
             return Err(self.nothing(snapshot, reason));
         };
         if snapshot.told {
-            for stage in snapshot.stages.iter().filter(|stage| stage.wants_picks()) {
-                stage.on_pick(request, &choice.instance());
-            }
+            return Ok(tell(snapshot, request, Choice::new(state, probe)));
         }
-        Ok(choice)
+        Ok(Choice::new(state, probe))
     }
 
     #[cold]
@@ -254,6 +252,15 @@ impl LoadBalancer {
             Unready::Timeout(waited) => ChooseErrorKind::Timeout { waited },
         })
     }
+}
+
+/// Tells the stages that want to hear of it what was picked.
+#[inline(never)]
+fn tell(snapshot: &Snapshot, request: &Request<'_>, choice: Choice) -> Choice {
+    for stage in snapshot.stages.iter().filter(|stage| stage.wants_picks()) {
+        stage.on_pick(request, &choice.instance());
+    }
+    choice
 }
 
 impl ReactiveLoadBalancer for LoadBalancer {

@@ -97,9 +97,12 @@ impl Snapshot {
     #[allow(clippy::option_option)]
     pub(super) fn view(&self, request: &Request<'_>) -> Option<Option<&View>> {
         let root = self.root.as_ref()?;
-        if self.stages.is_empty() {
-            return Some(Some(&root.view));
-        }
+        if self.stages.is_empty() { Some(Some(&root.view)) } else { Some(self.narrowed(root, request)) }
+    }
+
+    /// The view that the request stages name; `None` = one forbids everything.
+    #[inline(never)]
+    fn narrowed<'a>(&'a self, root: &'a Node, request: &Request<'_>) -> Option<&'a View> {
         let mut node = root;
         for stage in &*self.stages {
             let Some(branch) = node.next.as_deref() else { break };
@@ -112,10 +115,10 @@ impl Snapshot {
                     Some(node) => node,
                     None => break,
                 },
-                Selection::Nothing => return Some(None),
+                Selection::Nothing => return None,
             };
         }
-        Some(Some(&node.view))
+        Some(&node.view)
     }
 
     /// Counts the lists that differed, from 1.
@@ -150,7 +153,7 @@ impl Snapshot {
 
     /// How many instances a request without any group is spread over.
     pub fn len(&self) -> usize {
-        self.root.as_ref().map_or(0, |root| root.view.states.len())
+        self.root.as_ref().map_or(0, |root| root.view.states().len())
     }
 
     /// Whether there is nothing to choose.
@@ -160,12 +163,12 @@ impl Snapshot {
 
     /// The instances that a request without any group is spread over, in the order of first sight.
     pub fn instances(&self) -> impl ExactSizeIterator<Item = &Arc<InstanceState>> {
-        self.root.as_ref().map_or(&[][..], |root| &root.view.states).iter()
+        self.root.as_ref().map_or(&[][..], |root| root.view.states()).iter()
     }
 
     /// Every instance that some request may get: groups and other zones included.
     pub fn all_instances(&self) -> impl ExactSizeIterator<Item = &Arc<InstanceState>> {
-        self.base.as_ref().map_or(&[][..], |base| &base.states).iter()
+        self.base.as_ref().map_or(&[][..], |base| base.states()).iter()
     }
 
     /// The weights of [`instances`](Self::instances); `None` when weights are off or all alike.

@@ -1,20 +1,17 @@
 use std::sync::Arc;
 
-use crate::policy::{Candidates, Cursor, Level, PickCx, Picker, Policy};
+use crate::policy::{Candidates, Cursor, Level, PickCx, Picker, Policy, Rule, Set};
 use crate::random::Random;
 use crate::state::{Claim, InstanceState};
 use crate::sync::Ordering;
-use crate::{Choice, Request, Tried, Weight};
+use crate::{Request, Weight};
 
 /// A set to pick from - the whole list, or a group - with its picker. Built when the list changes, never after.
 pub(crate) struct View {
-    pub(super) states: Box<[Arc<InstanceState>]>,
+    set: Set,
     pub(super) weights: Option<Box<[Weight]>>,
     picker: Box<dyn Picker>,
-    cursor: Arc<Cursor>,
-    /// Of the wheel of first attempts, and of the other.
-    offsets: [u64; 2],
-    /// Of both wheels too.
+    /// Where the wheels stood when it was built.
     stood: [Stand; 2],
     /// Where to look when nothing is left here.
     pub(super) wider: Option<Arc<View>>,
@@ -42,13 +39,14 @@ impl View {
         wider: Option<Arc<View>>,
     ) -> Self {
         let picker = policy.picker(&Candidates::new(&states, weights.as_deref()));
-        let (offsets, stood) = ([0, 0], [Stand::default(); 2]);
-        let mut view = Self { states, weights, picker, cursor, offsets, stood, wider };
+        let set = Set { states, cursor, offsets: [0, 0] };
+        let mut view = Self { set, weights, picker, stood: [Stand::default(); 2], wider };
         for wheel in [0, 1] {
-            let count = [&view.cursor.first, &view.cursor.retry][wheel].load(Ordering::Relaxed);
+            let cursor = &view.set.cursor;
+            let count = [&cursor.first, &cursor.retry][wheel].load(Ordering::Relaxed);
             let last = old.and_then(|old| old.last(count, wheel));
             view.stood[wheel] = Stand { count, last };
-            view.offsets[wheel] = match old {
+            view.set.offsets[wheel] = match old {
                 Some(old) => view.continued(old, wheel, random),
                 None => policy.start(random.next()),
             };
@@ -62,22 +60,22 @@ impl View {
             return self.stood[wheel].last;
         }
         let turn = self.turn_at(count.wrapping_sub(1), wheel);
-        Some(self.states.get(self.picker.rotation()?.at(turn))?.uid())
+        Some(self.states().get(self.picker.rotation()?.at(turn))?.uid())
     }
 
     /// The offset with which the next turn falls to the instance after the one picked last in `old`.
     fn continued(&self, old: &View, wheel: usize, random: &Random) -> u64 {
-        let unchanged = old.offsets[wheel];
+        let unchanged = old.set.offsets[wheel];
         let Stand { count, last } = self.stood[wheel];
         // Nothing was picked yet: the start stays where chance put it. The same set: its order stays as it is.
-        let (Some(last), false) = (last, self.is_same(&old.states, old.weights.as_deref())) else {
+        let (Some(last), false) = (last, self.is_same(old)) else {
             return unchanged;
         };
         let Some(rotation) = self.picker.rotation() else { return unchanged };
         let from = random.next() & crate::policy::POSITION_MASK;
         // In the order of first sight: the one itself, else the next one after it, else the first.
-        let at = self.states.partition_point(|state| state.uid() < last);
-        let next = match self.states.get(at) {
+        let at = self.states().partition_point(|state| state.uid() < last);
+        let next = match self.states().get(at) {
             Some(state) if state.uid() == last => {
                 rotation.turn_from(at, from).map(|turn| turn.wrapping_add(1))
             }
@@ -88,57 +86,73 @@ impl View {
     }
 
     fn turn_at(&self, count: u64, wheel: usize) -> u64 {
-        count.wrapping_add(self.offsets[wheel]) & crate::policy::POSITION_MASK
+        count.wrapping_add(self.set.offsets[wheel]) & crate::policy::POSITION_MASK
     }
 
     /// The same set with the same weights.
-    pub(super) fn is_same(&self, states: &[Arc<InstanceState>], weights: Option<&[Weight]>) -> bool {
-        self.states.len() == states.len()
-            && self.states.iter().zip(states).all(|(a, b)| Arc::ptr_eq(a, b))
-            && self.weights.as_deref() == weights
+    fn is_same(&self, other: &Self) -> bool {
+        self.states().len() == other.states().len()
+            && self.states().iter().zip(other.states()).all(|(a, b)| Arc::ptr_eq(a, b))
+            && self.weights == other.weights
     }
 
-    /// Picks and takes the lease. `None` = nobody here fits, and so nobody in any wider view.
+    /// The instances, in the order of first sight.
+    pub(super) fn states(&self) -> &[Arc<InstanceState>] {
+        &self.set.states
+    }
+
+    /// Picks and claims: an instance to lease, and whether the call probes it. `None` = nobody here fits, and so nobody in
+    /// any wider view.
     #[inline]
-    pub(super) fn pick(&self, request: &Request<'_>, random: &Random) -> Option<Choice> {
-        let tried = request.tried();
-        // A probing call can be taken by another caller between the pick and the claim; then pick again.
-        for _ in 0..8 {
-            let Some(at) = self.index(request, tried, Level::Fit, random) else { break };
-            let state = self.states.get(at)?;
+    pub(super) fn pick(&self, request: &Request<'_>, random: &Random) -> Option<(&Arc<InstanceState>, bool)> {
+        if request.tried().is_none()
+            && let Some(state) = self.find(request, None, random)
+        {
             match state.claim() {
-                Claim::Usable => return Some(Choice::new(state, false)),
-                Claim::Probe => return Some(Choice::new(state, true)),
+                Claim::Usable => return Some((state, false)),
+                Claim::Probe => return Some((state, true)),
                 Claim::Taken => {}
             }
         }
-        self.widen(request, tried, random)
+        self.pick_again(request, random)
+    }
+
+    /// A later attempt, or one more after a pick that came to nothing.
+    #[inline(never)]
+    fn pick_again(&self, request: &Request<'_>, random: &Random) -> Option<(&Arc<InstanceState>, bool)> {
+        let rule = Rule { tried: request.tried(), level: Level::Fit };
+        // A probing call can be taken by another caller between the pick and the claim; then pick again.
+        for _ in 0..8 {
+            let Some(state) = self.find(request, Some(&rule), random) else { break };
+            match state.claim() {
+                Claim::Usable => return Some((state, false)),
+                Claim::Probe => return Some((state, true)),
+                Claim::Taken => {}
+            }
+        }
+        self.widen(request, random)
     }
 
     #[inline]
-    fn index(
+    fn find(
         &self,
         request: &Request<'_>,
-        tried: Option<&Tried>,
-        level: Level,
+        rule: Option<&Rule<'_>>,
         random: &Random,
-    ) -> Option<usize> {
-        let (wheel, offset) = match tried {
-            None => (&self.cursor.first, self.offsets[0]),
-            Some(_) => (&self.cursor.retry, self.offsets[1]),
-        };
-        PickCx { states: &self.states, request, tried, level, wheel, offset, random }.pick_with(&*self.picker)
+    ) -> Option<&Arc<InstanceState>> {
+        let at = self.picker.pick(&mut PickCx { set: &self.set, request, random, rule })?;
+        self.set.states.get(at)
     }
 
     /// Nobody here is usable and untried: first wider views, then instances that are skipped but not tried, then any.
     #[cold]
-    fn widen(&self, request: &Request<'_>, tried: Option<&Tried>, random: &Random) -> Option<Choice> {
+    fn widen(&self, request: &Request<'_>, random: &Random) -> Option<(&Arc<InstanceState>, bool)> {
         for level in [Level::Fit, Level::Untried, Level::Any] {
+            let rule = Rule { tried: request.tried(), level };
             let mut view = Some(self);
             while let Some(at) = view {
-                if let Some(state) = at.index(request, tried, level, random).and_then(|i| at.states.get(i)) {
-                    let probe = state.claim_anyway();
-                    return Some(Choice::new(state, probe));
+                if let Some(state) = at.find(request, Some(&rule), random) {
+                    return Some((state, state.claim_anyway()));
                 }
                 view = at.wider.as_deref();
             }

@@ -37,6 +37,8 @@ pub struct Choice {
     outcome: Outcome,
     /// Whether this is the one call that probes a skipped instance.
     probe: bool,
+    /// Whether its end is told even if nobody asked: a probing call, or one that was never sent.
+    tells: bool,
 }
 
 impl Choice {
@@ -45,7 +47,7 @@ impl Choice {
     pub(crate) fn new(state: &Arc<InstanceState>, probe: bool) -> Self {
         state.enter();
         let started = if state.is_timed() { state.service().now() } else { 0 };
-        Self { state: Arc::clone(state), started, outcome: Outcome::Cancelled, probe }
+        Self { state: Arc::clone(state), started, outcome: Outcome::Cancelled, probe, tells: probe }
     }
 
     /// The instance, with the metadata that the newest list gave it.
@@ -77,6 +79,7 @@ impl Choice {
     /// Ends the lease with what came of the call.
     pub fn complete(mut self, outcome: Outcome) {
         self.outcome = outcome;
+        self.tells |= outcome == Outcome::Failure(Failure::Connect);
     }
 
     /// Keeps the lease until the body of `response` ends or is dropped, and reports the response's status then.
@@ -113,7 +116,7 @@ impl Drop for Choice {
     #[inline]
     fn drop(&mut self) {
         self.state.leave();
-        if self.probe || self.state.is_observed() || self.outcome == Outcome::Failure(Failure::Connect) {
+        if self.tells || self.state.is_observed() {
             InstanceState::report(&self.state, self.outcome, self.started, self.probe);
         }
     }

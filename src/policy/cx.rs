@@ -1,6 +1,5 @@
 use std::sync::Arc;
 
-use super::Picker;
 use crate::random::{Random, below};
 use crate::state::InstanceState;
 use crate::sync::{AtomicU64, Ordering};
@@ -33,27 +32,52 @@ pub(crate) enum Level {
     Any,
 }
 
-/// One pick: the set, the request, and the means to turn and to draw.
-pub struct PickCx<'a> {
-    pub(crate) states: &'a [Arc<InstanceState>],
-    pub(crate) request: &'a Request<'a>,
+/// The instances of a view and how far their rotations are.
+pub(crate) struct Set {
+    pub(crate) states: Box<[Arc<InstanceState>]>,
+    pub(crate) cursor: Arc<Cursor>,
+    /// Of the wheel of first attempts, and of the other.
+    pub(crate) offsets: [u64; 2],
+}
+
+/// What makes a pick more than the common one: a first attempt at what is usable.
+#[derive(Clone, Copy)]
+pub(crate) struct Rule<'a> {
     pub(crate) tried: Option<&'a Tried>,
     pub(crate) level: Level,
-    pub(crate) wheel: &'a AtomicU64,
-    pub(crate) offset: u64,
+}
+
+/// One pick: the set, the request, and the means to turn and to draw.
+pub struct PickCx<'a> {
+    pub(crate) set: &'a Set,
+    pub(crate) request: &'a Request<'a>,
     pub(crate) random: &'a Random,
+    /// `None` for the common pick, so that it has one thing to test.
+    pub(crate) rule: Option<&'a Rule<'a>>,
+}
+
+impl Rule<'_> {
+    #[inline(never)]
+    fn admits(&self, state: &InstanceState) -> bool {
+        let untried = self.tried.is_none_or(|tried| !tried.contains(state.uid()));
+        match self.level {
+            Level::Fit => untried && state.fits(),
+            Level::Untried => untried,
+            Level::Any => true,
+        }
+    }
 }
 
 impl<'a> PickCx<'a> {
     /// How many instances there are; never 0.
     #[inline]
     pub fn len(&self) -> usize {
-        self.states.len()
+        self.set.states.len()
     }
 
     /// Whether there is none, which does not happen.
     pub fn is_empty(&self) -> bool {
-        self.states.is_empty()
+        self.set.states.is_empty()
     }
 
     /// The request.
@@ -64,7 +88,7 @@ impl<'a> PickCx<'a> {
     /// The state of the instance at `index`.
     #[inline]
     pub fn state(&self, index: usize) -> &InstanceState {
-        &self.states[index]
+        &self.set.states[index]
     }
 
     /// The next turn of the rotation, from 0 to 2^31 - 1. First attempts and later ones turn wheels of their own.
@@ -73,10 +97,12 @@ impl<'a> PickCx<'a> {
     /// number of instances that divides them would send every call to one of them.
     #[inline]
     pub fn turn(&mut self) -> u64 {
-        if self.level != Level::Fit {
-            return self.random() & POSITION_MASK;
-        }
-        self.wheel.fetch_add(1, Ordering::Relaxed).wrapping_add(self.offset) & POSITION_MASK
+        let (wheel, offset) = match self.rule {
+            Some(rule) if rule.level != Level::Fit => return self.random() & POSITION_MASK,
+            Some(Rule { tried: Some(_), .. }) => (&self.set.cursor.retry, self.set.offsets[1]),
+            _ => (&self.set.cursor.first, self.set.offsets[0]),
+        };
+        wheel.fetch_add(1, Ordering::Relaxed).wrapping_add(offset) & POSITION_MASK
     }
 
     /// A random number.
@@ -88,21 +114,28 @@ impl<'a> PickCx<'a> {
     /// Whether the instance at `index` may be picked now.
     #[inline]
     pub fn fits(&self, index: usize) -> bool {
-        let state = &self.states[index];
-        let untried = match self.tried {
-            None => true,
-            Some(tried) => !tried.contains(state.uid()),
-        };
-        match self.level {
-            Level::Fit => untried && state.fits(),
-            Level::Untried => untried,
-            Level::Any => true,
+        let state = &self.set.states[index];
+        match self.rule {
+            None => state.fits(),
+            Some(rule) => rule.admits(state),
         }
     }
 
     /// Draws with `draw` until an instance fits, at most 16 times, then searches all of them from a random one on.
     #[inline]
     pub fn first_fit(&mut self, mut draw: impl FnMut(&mut Self) -> usize) -> Option<usize> {
+        if self.rule.is_none() {
+            // Nearly every pick ends here, without a call.
+            let index = draw(self);
+            if self.set.states[index].fits() {
+                return Some(index);
+            }
+        }
+        self.further_fit(draw)
+    }
+
+    #[inline(never)]
+    fn further_fit(&mut self, mut draw: impl FnMut(&mut Self) -> usize) -> Option<usize> {
         for _ in 0..TURNS {
             let index = draw(self);
             if self.fits(index) {
@@ -117,9 +150,5 @@ impl<'a> PickCx<'a> {
         let n = self.len();
         let from = below(self.random(), n);
         (0..n).map(|step| (from + step) % n).find(|index| self.fits(*index))
-    }
-
-    pub(crate) fn pick_with(mut self, picker: &dyn Picker) -> Option<usize> {
-        picker.pick(&mut self)
     }
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use cx::PickCx;
-pub(crate) use cx::{Cursor, Level, POSITION_MASK};
+pub(crate) use cx::{Cursor, Level, POSITION_MASK, Rule, Set};
 pub use least_request::LeastRequest;
 pub use random::RandomPick;
 pub use round_robin::RoundRobin;

@@ -42,6 +42,7 @@ impl Policy for RoundRobin {
     fn picker(&self, set: &Candidates<'_>) -> Box<dyn Picker> {
         match set.thousandths().as_deref().and_then(Sequence::new) {
             Some(sequence) => Box::new(Weighted(sequence)),
+            None if set.len() == 1 => Box::new(Single),
             None => Box::new(Plain { n: set.len() as u64 }),
         }
     }
@@ -55,6 +56,19 @@ impl Policy for RoundRobin {
     }
 }
 
+/// A list of one moves no counter.
+struct Single;
+
+impl Picker for Single {
+    fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
+        cx.fits(0).then_some(0)
+    }
+
+    fn rotation(&self) -> Option<&dyn Rotation> {
+        Some(&Plain { n: 1 })
+    }
+}
+
 struct Plain {
     n: u64,
 }
@@ -62,10 +76,6 @@ struct Plain {
 impl Picker for Plain {
     #[inline]
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
-        if self.n == 1 {
-            // A list of one moves no counter.
-            return cx.fits(0).then_some(0);
-        }
         cx.first_fit(|cx| {
             let turn = cx.turn();
             self.at(turn)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     Candidates, Cursor, LeastRequest, Level, POSITION_MASK, PickCx, Picker, Policy, RandomPick, RoundRobin,
+    Rule,
 };
 use crate::random::Random;
 use crate::state::{Claim, InstanceState, ServiceState};
@@ -12,18 +13,23 @@ use crate::{Failure, Outcome, Request, ServiceId, ServiceInstance, Tried, Weight
 
 /// A set to pick from without a balancer around it.
 struct Set {
-    states: Vec<Arc<InstanceState>>,
+    set: super::cx::Set,
     weights: Option<Vec<Weight>>,
     picker: Box<dyn Picker>,
-    cursor: Cursor,
     random: Random,
-    offset: u64,
+}
+
+impl std::ops::Deref for Set {
+    type Target = super::cx::Set;
+    fn deref(&self) -> &super::cx::Set {
+        &self.set
+    }
 }
 
 impl Set {
     fn new(policy: &dyn Policy, n: u16, weights: Option<&[f64]>) -> Self {
         let service = Arc::new(ServiceState::new(ServiceId::new("orders").unwrap()));
-        let states: Vec<_> = (1..=n)
+        let states: Box<[_]> = (1..=n)
             .map(|port| {
                 let instance = ServiceInstance::new("10.0.0.1", port).unwrap();
                 InstanceState::new(u64::from(port), &instance, &service)
@@ -32,15 +38,17 @@ impl Set {
         let weights: Option<Vec<Weight>> =
             weights.map(|weights| weights.iter().map(|weight| Weight::new(*weight).unwrap()).collect());
         let picker = policy.picker(&Candidates::new(&states, weights.as_deref()));
-        let (cursor, random) = (Cursor::default(), Random::new(Some(3)));
-        Self { states, weights, picker, cursor, random, offset: policy.start(5) }
+        let start = policy.start(5);
+        let set = super::cx::Set { states, cursor: Arc::new(Cursor::default()), offsets: [start, start] };
+        Self { set, weights, picker, random: Random::new(Some(3)) }
     }
 
     fn pick_at(&self, tried: Option<&Tried>, level: Level) -> Option<usize> {
-        let wheel = if tried.is_some() { &self.cursor.retry } else { &self.cursor.first };
-        let (states, random, offset) = (&*self.states, &self.random, self.offset);
-        PickCx { states, request: &Request::EMPTY, tried, level, wheel, offset, random }
-            .pick_with(&*self.picker)
+        let rule = Rule { tried, level };
+        // As a view does: the common pick has no rule.
+        let rule = (tried.is_some() || level != Level::Fit).then_some(&rule);
+        let mut cx = PickCx { set: &self.set, request: &Request::EMPTY, random: &self.random, rule };
+        self.picker.pick(&mut cx)
     }
 
     fn pick(&self) -> Option<usize> {
@@ -115,7 +123,7 @@ fn scl_004_the_position_has_31_bits() {
         assert_eq!(policy.start(99) & POSITION_MASK, first, "seed {seed}, whatever chance says");
     }
     let mut set = Set::new(&RoundRobin::starting_at(-1), 3, None);
-    set.offset = POSITION_MASK - 1;
+    set.set.offsets = [POSITION_MASK - 1; 2];
     let all: Vec<usize> = (0..6).map(|_| set.pick().unwrap()).collect();
     // 2^31 - 2 is a multiple of 3; the wrap to 0 comes after 2^31 - 1.
     assert_eq!(all, [0, 1, 0, 1, 2, 0]);

@@ -35,7 +35,11 @@ impl HintStage {
 }
 
 fn text(hint: &str) -> Option<&str> {
-    let hint = hint.trim();
+    // Nearly always there is nothing to trim, and then two bytes tell.
+    let hint = match hint.as_bytes() {
+        [first, .., last] if first.is_ascii_graphic() && last.is_ascii_graphic() => hint,
+        _ => hint.trim(),
+    };
     (!hint.is_empty()).then_some(hint)
 }
 
