@@ -96,30 +96,30 @@ fn alive() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }
 
-/// What is logged while the guard lives, on this thread.
-fn log() -> (Arc<Mutex<Vec<u8>>>, tracing::subscriber::DefaultGuard) {
-    let (text, subscriber) = logging();
-    (text, tracing::subscriber::set_default(subscriber))
-}
-
-/// A text, and a subscriber that writes there.
-fn logging() -> (Arc<Mutex<Vec<u8>>>, impl tracing::Subscriber + Send + Sync) {
-    struct Into(Arc<Mutex<Vec<u8>>>);
+/// How many lines were logged so far that hold each of `words`, by any test: they must name a service of one's own.
+///
+/// One subscriber for the process, since with one for a thread another thread decides whether a line is of interest.
+fn logged(words: &[&str]) -> usize {
+    static TEXT: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    struct Into;
     impl std::io::Write for Into {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
+            TEXT.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
         }
         fn flush(&mut self) -> std::io::Result<()> {
             Ok(())
         }
     }
-    let text = Arc::<Mutex<Vec<u8>>>::default();
-    let into = Arc::clone(&text);
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || Into(Arc::clone(&into)));
-    (text, subscriber.finish())
-}
-
-fn lines(log: &Mutex<Vec<u8>>, word: &str) -> usize {
-    String::from_utf8(log.lock().unwrap().clone()).unwrap().lines().filter(|line| line.contains(word)).count()
+    ONCE.call_once(|| {
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::WARN)
+            .with_ansi(false)
+            .with_writer(|| Into)
+            .finish();
+        tracing::subscriber::set_global_default(subscriber).unwrap();
+    });
+    let text = String::from_utf8(TEXT.lock().unwrap().clone()).unwrap();
+    text.lines().filter(|line| words.iter().all(|word| line.contains(word))).count()
 }

@@ -401,7 +401,6 @@ fn a_chain_that_cannot_work_is_refused_with_its_reason() {
             good().with_look_up_timeout(zero),
             "service-discovery.timeout is zero, so that no look-up could ever succeed",
         ),
-        (good().with_choose_timeout(zero), "choose-timeout is zero, so that no look-up could ever succeed"),
         (good().with_back_off(zero, second), "backoff.min is zero, so that no look-up could ever succeed"),
         (
             good().with_list_stage(Named("mine", Rank::Duplicates)),

@@ -79,16 +79,19 @@ fn a_warning_is_logged_once() {
         .with_writer(move || writer.clone())
         .without_time()
         .finish();
-    tracing::subscriber::with_default(subscriber, || {
-        let properties = yaml("evenkeel.cache.tll: 5s").with_environment([("EVENKEEL_ZONEE", "a")]).unwrap();
-        let properties = properties.set("zone", "a").unwrap();
-        assert_eq!(properties.warnings().len(), 2);
-    });
+    // For the whole process: with one for a thread, another thread decides whether a line is of interest.
+    tracing::subscriber::set_global_default(subscriber).unwrap();
+    let properties = Properties::parse("evenkeel.cache.tll: 5s", Format::Yaml, "logged.yml")
+        .and_then(|properties| properties.with_environment([("EVENKEEL_LOGGEDD", "a")]))
+        .and_then(|properties| properties.set("zone", "a"))
+        .unwrap();
+    assert_eq!(properties.warnings().len(), 2);
     let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    assert_eq!(text.lines().count(), 2, "{text}");
-    assert!(text.contains(
-        "application.yml:1: evenkeel.cache.tll: unknown property; did you mean evenkeel.cache.ttl?"
-    ));
+    let ours =
+        ["logged.yml:1: evenkeel.cache.tll: unknown property; did you mean evenkeel.cache.ttl?", "LOGGEDD"];
+    for line in ours {
+        assert_eq!(text.lines().filter(|logged| logged.contains(line)).count(), 1, "{text}");
+    }
 }
 
 #[test]
