@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -25,12 +25,13 @@ pub(crate) struct Board {
     pub(super) service: Arc<ServiceState>,
     pub(super) random: Random,
     changes: watch::Sender<u64>,
+    /// Beside the control plane, whose lock a long list holds for milliseconds: the end of every call may need it.
+    policy: ArcSwap<Arc<dyn Policy>>,
     control: Mutex<Control>,
 }
 
 struct Control {
     chain: Chain,
-    policy: Arc<dyn Policy>,
     /// The newest list as the source gave it; stages run on it again when they change.
     raw: Option<Vec<ServiceInstance>>,
     registry: Registry,
@@ -63,9 +64,9 @@ impl Board {
             service,
             random: Random::new(seed),
             changes: watch::Sender::new(0),
+            policy: ArcSwap::from_pointee(policy),
             control: Mutex::new(Control {
                 chain,
-                policy,
                 raw: None,
                 registry: Registry::default(),
                 cursors: HashMap::new(),
@@ -77,13 +78,14 @@ impl Board {
     }
 
     pub(crate) fn policy(&self) -> Arc<dyn Policy> {
-        Arc::clone(&self.control.lock().policy)
+        Arc::clone(&self.policy.load())
     }
 
     /// Other stages and another policy over the same instances and states.
     pub(crate) fn reconfigure(&self, chain: Chain, policy: Arc<dyn Policy>) {
         let mut control = self.control.lock();
-        (control.chain, control.policy) = (chain, policy);
+        control.chain = chain;
+        self.policy.store(Arc::new(policy));
         if let Some(raw) = control.raw.clone() {
             let current = self.snapshot.load_full();
             let (origin, at) =
@@ -113,7 +115,8 @@ impl Board {
         let current = self.snapshot.load_full();
         let known = u32::try_from(raw.len()).unwrap_or(u32::MAX);
         let (usable, reason) = control.chain.usable(raw.clone(), self.service.id());
-        let needs = control.policy.needs();
+        let policy = self.policy();
+        let needs = policy.needs();
         let mut changed = std::mem::replace(&mut control.broken, true) || force;
         let mut members: Vec<Member> = Vec::with_capacity(usable.len());
         for instance in usable {
@@ -149,7 +152,7 @@ impl Board {
         let mut build = Build {
             board: self,
             chain: &control.chain,
-            policy: &*control.policy,
+            policy: &*policy,
             old: &control.cursors,
             new: HashMap::new(),
             before: current.as_deref(),
