@@ -1,7 +1,8 @@
 //! Every interleaving of the lock-free parts: the lease and its one probing call, the word of a list, the rotation.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg evenkeel_loom" CARGO_TARGET_DIR=target/loom cargo test --release --lib loom
+//! CARGO_PROFILE_RELEASE_LTO=off RUSTFLAGS="--cfg evenkeel_loom" CARGO_TARGET_DIR=target/loom \
+//!     cargo test --release --lib loom
 //! ```
 //!
 //! `crate::sync` swaps the atomics; what is modelled is the code that ships. Ghost counters are plain atomics of `std`,

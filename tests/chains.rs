@@ -546,6 +546,83 @@ async fn a_policy_of_ones_own_hears_every_outcome_and_how_long_it_took() {
     assert_eq!(heard, expected.map(|(id, outcome, took)| (id.to_owned(), outcome, took)));
 }
 
+/// A policy that listens, and blocks or panics on purpose.
+#[derive(Debug)]
+struct Listens {
+    /// Waits for it at the first list of two, and says so before.
+    gate: Option<(Arc<AtomicUsize>, Mutex<std::sync::mpsc::Receiver<()>>)>,
+    heard: Arc<AtomicUsize>,
+}
+
+impl Policy for Listens {
+    fn name(&self) -> Cow<'static, str> {
+        "listens".into()
+    }
+    fn needs(&self) -> Needs {
+        Needs::OUTCOMES
+    }
+    fn picker(&self, set: &Candidates<'_>) -> Box<dyn Picker> {
+        if let Some((lists, gate)) = &self.gate {
+            if set.len() == 2 && lists.fetch_add(1, Ordering::SeqCst) == 0 {
+                gate.lock().unwrap().recv().unwrap();
+            }
+        }
+        RoundRobin::default().picker(set)
+    }
+    fn on_outcome(&self, _: &InstanceState, _: Outcome, took: Option<Duration>) {
+        assert!(took.is_none(), "nobody asked for the clock");
+        self.heard.fetch_add(1, Ordering::SeqCst);
+        assert!(self.gate.is_some(), "on purpose");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_panics_at_the_end_of_a_call_harms_nobody() {
+    let heard = Arc::new(AtomicUsize::new(0));
+    let lb = fixed(list("a"), |chain| chain, Listens { gate: None, heard: Arc::clone(&heard) });
+    let caller = lb.clone();
+    let calls = tokio::spawn(async move {
+        let _first = caller.choose(&Request::EMPTY).await.unwrap();
+        let _second = caller.choose(&Request::EMPTY).await.unwrap();
+        panic!("with two leases, whose ends panic too");
+    });
+    assert!(calls.await.unwrap_err().is_panic());
+    lb.choose(&Request::EMPTY).await.unwrap().complete(Outcome::Success);
+    assert_eq!(heard.load(Ordering::SeqCst), 3);
+    assert_eq!(lb.snapshot().unwrap().instances().next().unwrap().in_flight(), 0);
+}
+
+#[test]
+fn a_list_that_takes_long_to_build_holds_up_no_call() {
+    let (open, gate) = std::sync::mpsc::channel();
+    let (heard, reached) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let policy = Listens { gate: Some((Arc::clone(&reached), Mutex::new(gate))), heard: Arc::clone(&heard) };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let live = Live::new(list("a"));
+    let lb = runtime.block_on(async {
+        let lb = over(chain(live.source()), policy);
+        pick(&lb).await;
+        lb
+    });
+    // The second list is being built, for as long as the gate is shut.
+    live.source().set(&orders(), list("a b"));
+    while reached.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    let (done, calls) = std::sync::mpsc::channel();
+    let caller = lb.clone();
+    std::thread::spawn(move || {
+        for _ in 0..100 {
+            caller.try_choose(&Request::EMPTY).unwrap().complete(Outcome::Status(200));
+        }
+        done.send(()).unwrap();
+    });
+    let free = calls.recv_timeout(Duration::from_secs(10));
+    open.send(()).unwrap();
+    free.expect("calls waited for the list");
+    assert_eq!(heard.load(Ordering::SeqCst), 101);
+}
+
 /// What tenants an instance serves (`"acme,globex"`); hears what was picked.
 #[derive(Clone, Debug, Default)]
 struct Tenants {

@@ -475,6 +475,13 @@ async fn a_dead_server_makes_an_open_watch_look_at_most_once_a_second() {
     let asked = source.asked.load(Ordering::SeqCst);
     assert!((9..=11).contains(&asked), "asked {asked} times in 10 s");
     assert_eq!(source.watches.load(Ordering::SeqCst), 1, "the watch itself stays open");
+    // Nor more often for one who insists.
+    advance(1.0).await;
+    for _ in 0..10 {
+        lb.refresh();
+        settle().await;
+    }
+    assert_eq!(source.asked.load(Ordering::SeqCst), asked + 1);
 }
 
 // ------------------------------------------------------------------------------------------------ status and drains

@@ -107,8 +107,8 @@ fn usable(list: &[Entry]) -> BTreeMap<&'static str, &Entry> {
     };
     let mut last: BTreeMap<&str, &Entry> = list.iter().map(|entry| (entry.id, entry)).collect();
     last.retain(|_, entry| !entry.weight().is_zero());
-    let best = last.values().filter_map(|entry| rank(entry)).min();
-    last.retain(|_, entry| rank(entry).is_some() && rank(entry) == best);
+    let top = last.values().filter_map(|entry| rank(entry)).min();
+    last.retain(|_, entry| rank(entry).is_some() && rank(entry) == top);
     last
 }
 

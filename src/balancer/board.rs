@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -28,12 +28,13 @@ pub(crate) struct Board {
     changes: watch::Sender<u64>,
     /// A stage asked to run the chain again while the control state was held.
     dirty: AtomicBool,
+    /// Beside the control plane, whose lock a long list holds for milliseconds: the end of every call may need it.
+    policy: ArcSwap<Arc<dyn Policy>>,
     control: Mutex<Control>,
 }
 
 struct Control {
     chain: Chain,
-    policy: Arc<dyn Policy>,
     /// The newest list as the source gave it; stages run on it again when they change.
     list: Option<List>,
     registry: Registry,
@@ -75,9 +76,9 @@ impl Board {
             random: Random::new(seed),
             changes: watch::Sender::new(0),
             dirty: AtomicBool::new(false),
+            policy: ArcSwap::from_pointee(policy),
             control: Mutex::new(Control {
                 chain,
-                policy,
                 list: None,
                 registry: Registry::default(),
                 cursors: HashMap::new(),
@@ -89,13 +90,14 @@ impl Board {
     }
 
     pub(crate) fn policy(&self) -> Arc<dyn Policy> {
-        Arc::clone(&self.control.lock().policy)
+        Arc::clone(&self.policy.load())
     }
 
     /// Other stages and another policy over the same instances and states.
     pub(crate) fn reconfigure(&self, chain: Chain, policy: Arc<dyn Policy>) {
         let mut control = self.control.lock();
-        (control.chain, control.policy) = (chain, policy);
+        control.chain = chain;
+        self.policy.store(Arc::new(policy));
         self.again(&mut control, true);
         drop(control);
         self.if_dirty();
@@ -143,7 +145,8 @@ impl Board {
         let known = u32::try_from(list.raw.len()).unwrap_or(u32::MAX);
         let service = self.service.id();
         let (usable, reason) = control.chain.usable(list.named.clone(), service);
-        let needs = control.policy.needs();
+        let policy = self.policy();
+        let needs = policy.needs();
         let mut changed = std::mem::replace(&mut control.broken, true) || force;
         let mut members: Vec<Member> = Vec::with_capacity(usable.len());
         for instance in usable {
@@ -179,7 +182,7 @@ impl Board {
         let mut build = Build {
             board: self,
             chain: &control.chain,
-            policy: &*control.policy,
+            policy: &*policy,
             old: &control.cursors,
             new: HashMap::new(),
             before: current.as_deref(),

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -296,7 +297,11 @@ impl Sink for Driver<Board> {
             self.doubt();
         }
         if state.is_observed() {
-            self.publish.policy().on_outcome(state, outcome, took);
+            // A lease ends wherever it is dropped, also while its caller panics: a second panic would end the process.
+            let heard = || self.publish.policy().on_outcome(state, outcome, took);
+            if catch_unwind(AssertUnwindSafe(heard)).is_err() {
+                tracing::error!(service = %state.service_id(), %outcome, "the policy panicked at the end of a call");
+            }
         }
     }
 }

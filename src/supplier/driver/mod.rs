@@ -256,19 +256,31 @@ impl<P: Publish> Driver<P> {
     /// A call could not be sent: perhaps the source knows more. At most once a second, since every call may fail; and not
     /// while the source itself gives no answer, which has a back-off of its own.
     pub(crate) fn doubt(self: &Arc<Self>) {
-        let now = Instant::now();
-        {
-            let mut control = self.control.lock();
-            let lately = |at| now.saturating_duration_since(at) < Duration::from_secs(1);
-            if control.failures > 0 || control.poked.is_some_and(lately) {
-                return;
-            }
-            control.poked = Some(now);
+        if self.control.lock().failures > 0 {
+            return;
         }
-        self.look_up();
+        if self.word.load().is_watching() {
+            self.poke();
+        } else if !self.lately() {
+            self.word.due();
+            let _ = self.kick();
+        }
     }
 
-    /// Tells a source with an open watch to look, unless it is still at it. Bounded, and stopped with everything else.
+    /// Whether the source was made to look within the last second; if not, it is now.
+    fn lately(&self) -> bool {
+        let now = Instant::now();
+        let mut control = self.control.lock();
+        let lately = |at| now.saturating_duration_since(at) < Duration::from_secs(1);
+        if control.poked.is_some_and(lately) {
+            return true;
+        }
+        control.poked = Some(now);
+        false
+    }
+
+    /// Tells a source with an open watch to look, at most once a second and unless it is still at it. Bounded, and stopped
+    /// with everything else.
     fn poke(&self) {
         let word = self.word.load();
         if !word.is_watching() || word.is_closed() {
@@ -281,6 +293,9 @@ impl<P: Publish> Driver<P> {
             }
             (control.runtime.clone(), control.settings.look_up_limit)
         };
+        if self.lately() {
+            return;
+        }
         let (Some(runtime), Some(poke)) = (runtime, self.base.poke()) else { return };
         let task = runtime.spawn(async move {
             // What comes of it arrives on the watch.
