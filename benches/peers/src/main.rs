@@ -1,0 +1,124 @@
+//! Ours beside its peers, in one process: `cargo run --release --manifest-path benches/peers/Cargo.toml`.
+//!
+//! Per row: the peer's and our nanoseconds for a pick, the allocations of each, and how many times faster ours is. Ours and
+//! the peer alternate in rounds; the times are medians of rounds, the ratio is the median of the rounds' ratios. Ours takes
+//! and drops its lease in every pick, as `tower` does with its handle; `pingora` has no lease. The subject of ours is
+//! `try_choose` with the policy nearest to the peer's: round robin, random, P2C (the count of calls in flight; for ketama,
+//! which we have not, round robin). Only times from one run can be compared.
+//!
+//! A row with a limit ends with `ok` or `short`; one that falls short is measured again, up to three times, and the process
+//! ends with an error when it stays so.
+
+#[path = "../../support/counting.rs"]
+#[allow(dead_code)] // the crates that include it take their part
+mod counting;
+#[path = "../../support/lists.rs"]
+#[allow(dead_code)]
+mod lists;
+#[path = "../../support/timing.rs"]
+#[allow(dead_code)]
+mod timing;
+
+mod pingora;
+mod tower_balance;
+
+use std::hint::black_box;
+use std::process::ExitCode;
+
+use evenkeel::policy::{LeastRequest, Policy, RandomPick, RoundRobin};
+use evenkeel::supplier::FixedSupplier;
+use evenkeel::{LoadBalancer, Request, ServiceId, SupplierBuilder};
+use tokio::runtime::Runtime;
+
+#[global_allocator]
+static ALLOCATOR: counting::Counting = counting::Counting;
+
+const SIZES: [usize; 2] = [10, 1_000];
+const RUNS: u32 = 3;
+
+fn main() -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    println!(
+        "{:<38} {:>8} {:>6} {:>8} {:>6} {:>8}  {:>7}",
+        "peer", "ns", "alloc", "ours ns", "alloc", "faster", "limit"
+    );
+    let mut short = 0;
+    for n in SIZES {
+        let round_robin = ours(&runtime, n, RoundRobin::default());
+        let random = ours(&runtime, n, RandomPick);
+        let p2c = ours(&runtime, n, LeastRequest);
+        let mut row = |name: &str, limit, ours: &LoadBalancer, peer: &mut dyn FnMut(usize)| {
+            short += u32::from(!compare(&format!("{name}, n = {n}"), limit, ours, peer));
+        };
+        row("pingora round robin", Some(6.0), &round_robin, &mut pingora::round_robin(n));
+        row("pingora random", None, &random, &mut pingora::random(n));
+        row("pingora ketama", None, &round_robin, &mut pingora::ketama(n));
+        row("tower P2C, pending", Some(3.0), &p2c, &mut tower_balance::pending(n));
+        row("tower P2C, peak EWMA", None, &p2c, &mut tower_balance::peak_ewma(n));
+    }
+    if short == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn ours(runtime: &Runtime, n: usize, policy: impl Policy) -> LoadBalancer {
+    let pins = lists::scatter(n);
+    let service: ServiceId = "orders".parse().expect("a service id");
+    let supplier = SupplierBuilder::new("orders")
+        .with_base(FixedSupplier::new(service, lists::plain(n)))
+        .build()
+        .expect("a chain that works");
+    let balancer = LoadBalancer::builder(supplier).policy(policy).build();
+    runtime.block_on(balancer.ready()).expect("a fixed list is at hand");
+    drop(pins);
+    balancer
+}
+
+fn pick(balancer: &LoadBalancer, count: usize) {
+    for _ in 0..count {
+        let choice = balancer.try_choose(black_box(&Request::EMPTY));
+        black_box(&choice);
+    }
+}
+
+/// Prints a row; whether it keeps its limit.
+fn compare(name: &str, limit: Option<f64>, ours: &LoadBalancer, peer: &mut dyn FnMut(usize)) -> bool {
+    const COUNT: u32 = 1_000;
+    pick(ours, 1);
+    peer(1);
+    let our_allocations = counting::allocations(|| pick(ours, COUNT as usize));
+    let allocations = counting::allocations(|| peer(COUNT as usize));
+    let per = |made: u64| u32::try_from(made).map_or(f64::INFINITY, f64::from) / f64::from(COUNT);
+    for run in 1..=RUNS {
+        let (mut ours_ns, mut peer_ns) = (Vec::new(), Vec::new());
+        let ratio = timing::ratio(
+            || noted(&mut ours_ns, || pick(ours, timing::PICKS)),
+            || noted(&mut peer_ns, || peer(timing::PICKS)),
+        );
+        let ok = limit.is_none_or(|limit| ratio >= limit);
+        if ok || run == RUNS {
+            let (ours_ns, peer_ns) = (timing::median(ours_ns), timing::median(peer_ns));
+            let (limit, word) = match limit {
+                Some(limit) => (format!(">= {limit:.1}"), if ok { "ok" } else { "short" }),
+                None => (String::new(), ""),
+            };
+            println!(
+                "{name:<38} {peer_ns:>8.1} {:>6.2} {ours_ns:>8.1} {:>6.2} {ratio:>7.1}x  {limit:>7}  {word}",
+                per(allocations),
+                per(our_allocations),
+            );
+            return ok;
+        }
+    }
+    false
+}
+
+/// Times `work` and notes the nanoseconds of a pick.
+fn noted(all: &mut Vec<f64>, work: impl FnOnce()) -> std::time::Duration {
+    let took = timing::time(work);
+    let picks = u32::try_from(timing::PICKS).map_or(f64::INFINITY, f64::from);
+    all.push(took.as_secs_f64() * 1e9 / picks);
+    took
+}
