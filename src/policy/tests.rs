@@ -13,7 +13,7 @@ use crate::{Failure, Outcome, Request, ServiceId, ServiceInstance, Tried, Weight
 
 /// A set to pick from without a balancer around it.
 struct Set {
-    set: super::cx::Set,
+    inner: super::cx::Set,
     weights: Option<Vec<Weight>>,
     picker: Box<dyn Picker>,
     random: Random,
@@ -22,7 +22,7 @@ struct Set {
 impl std::ops::Deref for Set {
     type Target = super::cx::Set;
     fn deref(&self) -> &super::cx::Set {
-        &self.set
+        &self.inner
     }
 }
 
@@ -40,14 +40,14 @@ impl Set {
         let picker = policy.picker(&Candidates::new(&states, weights.as_deref()));
         let start = policy.start(5);
         let set = super::cx::Set { states, cursor: Arc::new(Cursor::default()), offsets: [start, start] };
-        Self { set, weights, picker, random: Random::new(Some(3)) }
+        Self { inner: set, weights, picker, random: Random::new(Some(3)) }
     }
 
     fn pick_at(&self, tried: Option<&Tried>, level: Level) -> Option<usize> {
         let rule = Rule { tried, level };
         // As a view does: the common pick has no rule.
         let rule = (tried.is_some() || level != Level::Fit).then_some(&rule);
-        let mut cx = PickCx { set: &self.set, request: &Request::EMPTY, random: &self.random, rule };
+        let mut cx = PickCx { set: &self.inner, request: &Request::EMPTY, random: &self.random, rule };
         self.picker.pick(&mut cx)
     }
 
@@ -123,7 +123,7 @@ fn scl_004_the_position_has_31_bits() {
         assert_eq!(policy.start(99) & POSITION_MASK, first, "seed {seed}, whatever chance says");
     }
     let mut set = Set::new(&RoundRobin::starting_at(-1), 3, None);
-    set.set.offsets = [POSITION_MASK - 1; 2];
+    set.inner.offsets = [POSITION_MASK - 1; 2];
     let all: Vec<usize> = (0..6).map(|_| set.pick().unwrap()).collect();
     // 2^31 - 2 is a multiple of 3; the wrap to 0 comes after 2^31 - 1.
     assert_eq!(all, [0, 1, 0, 1, 2, 0]);
