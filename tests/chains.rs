@@ -563,10 +563,11 @@ impl Policy for Listens {
         Needs::OUTCOMES
     }
     fn picker(&self, set: &Candidates<'_>) -> Box<dyn Picker> {
-        if let Some((lists, gate)) = &self.gate {
-            if set.len() == 2 && lists.fetch_add(1, Ordering::SeqCst) == 0 {
-                gate.lock().unwrap().recv().unwrap();
-            }
+        if let Some((lists, gate)) = &self.gate
+            && set.len() == 2
+            && lists.fetch_add(1, Ordering::SeqCst) == 0
+        {
+            gate.lock().unwrap().recv().unwrap();
         }
         RoundRobin::default().picker(set)
     }
