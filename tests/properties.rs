@@ -105,11 +105,11 @@ fn usable(list: &[Entry]) -> BTreeMap<&'static str, &Entry> {
         Status::Degraded => Some(1),
         _ => Some(0),
     };
-    let mut last: BTreeMap<&str, &Entry> = list.iter().map(|entry| (entry.id, entry)).collect();
-    last.retain(|_, entry| !entry.weight().is_zero());
-    let top = last.values().filter_map(|entry| rank(entry)).min();
-    last.retain(|_, entry| rank(entry).is_some() && rank(entry) == top);
-    last
+    let mut entries: BTreeMap<&str, &Entry> = list.iter().map(|entry| (entry.id, entry)).collect();
+    entries.retain(|_, entry| !entry.weight().is_zero());
+    let top = entries.values().filter_map(|entry| rank(entry)).min();
+    entries.retain(|_, entry| rank(entry).is_some() && rank(entry) == top);
+    entries
 }
 
 #[derive(Clone, Debug)]
