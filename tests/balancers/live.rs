@@ -158,3 +158,29 @@ async fn a_service_that_becomes_configured_stays_and_one_that_does_no_longer_may
     pick(&balancers, "another").await;
     assert_eq!(names(), "another new");
 }
+
+#[tokio::test(start_paused = true)]
+async fn instances_that_stand_in_the_properties_follow_them() {
+    let of = |ports: &[u16]| {
+        let list: String = ports.iter().map(|port| format!("{{uri: 'http://10.0.0.1:{port}'}},")).collect();
+        let text = format!("spring.cloud.discovery.client.simple.instances.orders: [{list}]");
+        Properties::parse(&text, Format::Yaml, "application.yml").unwrap()
+    };
+    let live = LiveProperties::new(of(&[1, 2]));
+    let balancers = LoadBalancers::configured(Properties::default()).live(live.clone()).build().unwrap();
+    let ports = async || {
+        let mut seen: Vec<String> = Vec::new();
+        for _ in 0..4 {
+            seen.push(pick(&balancers, "orders").await);
+        }
+        seen.sort();
+        seen.dedup();
+        seen
+    };
+    assert_eq!(ports().await, ["10.0.0.1:1", "10.0.0.1:2"]);
+    change(&live, |_| Ok(of(&[2, 3]))).await;
+    assert_eq!(ports().await, ["10.0.0.1:2", "10.0.0.1:3"]);
+    assert!(balancers.is_known("orders"));
+    let fixed = LoadBalancers::configured(of(&[7])).build().unwrap();
+    assert_eq!(pick(&fixed, "ORDERS").await, "10.0.0.1:7");
+}

@@ -10,7 +10,7 @@ use super::map::Map;
 use super::recipe::Recipe;
 use super::{Inner, LoadBalancers, live};
 use crate::config::{LiveProperties, Properties};
-use crate::discovery::DiscoveryClient;
+use crate::discovery::{DiscoveryClient, SimpleDiscovery};
 use crate::policy::Policy;
 use crate::supplier::BuildError;
 use crate::{ServiceId, SupplierBuilder};
@@ -80,7 +80,22 @@ impl fmt::Debug for ServiceBuilder {
 
 impl LoadBalancersBuilder {
     pub(super) fn new(discovery: Arc<dyn DiscoveryClient>) -> Self {
-        Self { discovery, live: None, follow: false, file: None, code: Vec::new(), runtime: None, seed: None }
+        Self {
+            discovery,
+            simple: None,
+            live: None,
+            follow: false,
+            file: None,
+            code: Vec::new(),
+            runtime: None,
+            seed: None,
+        }
+    }
+
+    pub(super) fn configured(properties: Properties) -> Self {
+        let simple = SimpleDiscovery::configured(&properties);
+        let builder = Self::new(Arc::new(simple.clone())).properties(properties);
+        Self { simple: Some(simple), ..builder }
     }
 
     /// Properties that do not change (default: none, so every default holds).
@@ -150,7 +165,7 @@ impl LoadBalancersBuilder {
             None => LiveProperties::new(initial(self.file.as_deref())?),
         };
         let runtime = self.runtime.clone();
-        let recipe = Recipe::new(self.discovery, live, code, self.runtime, self.seed)?;
+        let recipe = Recipe::new(self.discovery, live, code, self.runtime, self.seed)?.following(self.simple);
         let current = Arc::clone(&recipe.in_force.load().properties);
         let global = current.global();
         let inner = Arc::new(Inner {

@@ -56,7 +56,7 @@ impl Inner {
         }
         let old = self.recipe.in_force.load_full();
         let new = Arc::new(self.recipe.next(properties));
-        self.recipe.in_force.store(Arc::clone(&new));
+        self.recipe.adopt(Arc::clone(&new));
         // A service that is made from here on looks at `in_force` again after it is in the map.
         let mut entries = self.map.entries();
         // Those that are named now come first, so that one that no longer is does not push them out.

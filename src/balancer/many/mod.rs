@@ -90,6 +90,29 @@ impl LoadBalancers {
         Self::builder(discovery).properties(properties).build()
     }
 
+    /// Balancers whose instances stand in the properties themselves
+    /// (`spring.cloud.discovery.client.simple.instances`), and follow them when they change.
+    ///
+    /// To have those beside a registry, put both into a
+    /// [`CompositeDiscovery`](crate::discovery::CompositeDiscovery):
+    /// [`SimpleDiscovery::configured`](crate::discovery::SimpleDiscovery::configured) is the one half.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use evenkeel::LoadBalancers;
+    /// use evenkeel::config::Properties;
+    ///
+    /// let properties = Properties::default().with_environment([(
+    ///     "SPRING_CLOUD_DISCOVERY_CLIENT_SIMPLE_INSTANCES_ORDERS_0_URI",
+    ///     "http://10.0.0.1:8080",
+    /// )])?;
+    /// let balancers = LoadBalancers::configured(properties).build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn configured(properties: Properties) -> LoadBalancersBuilder {
+        LoadBalancersBuilder::configured(properties)
+    }
+
     /// Balancers over lists that never change: for a unit test, in one line.
     ///
     /// ```

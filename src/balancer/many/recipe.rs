@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use super::super::{LoadBalancer, LoadBalancerBuilder};
 use super::ServiceBuilder;
 use crate::config::{LiveProperties, LoadBalancerProperties, PolicyName, Properties};
-use crate::discovery::DiscoveryClient;
+use crate::discovery::{DiscoveryClient, SimpleDiscovery};
 use crate::policy::{LeastRequest, Policy, RandomPick, RoundRobin};
 use crate::supplier::BuildError;
 use crate::{ServiceId, SupplierBuilder};
@@ -16,6 +16,8 @@ use crate::{ServiceId, SupplierBuilder};
 /// How a service's balancer is made.
 pub(super) struct Recipe {
     pub(super) discovery: Arc<dyn DiscoveryClient>,
+    /// The same, if its instances come from the properties.
+    simple: Option<SimpleDiscovery>,
     /// What was asked for last; `in_force` is what could be applied.
     pub(super) live: LiveProperties,
     pub(super) in_force: ArcSwap<InForce>,
@@ -65,9 +67,26 @@ impl Recipe {
     ) -> Result<Self, BuildError> {
         let current = live.current();
         let in_force = ArcSwap::from_pointee(InForce::new(Arc::clone(&current), &code, 0));
-        let recipe = Self { discovery, live, in_force, listed: ArcSwap::default(), code, runtime, seed };
+        let listed = ArcSwap::default();
+        let recipe = Self { discovery, simple: None, live, in_force, listed, code, runtime, seed };
         recipe.check(&current)?;
         Ok(recipe)
+    }
+
+    /// The same with a registry that takes its instances from the properties.
+    pub(super) fn following(self, simple: Option<SimpleDiscovery>) -> Self {
+        if let Some(simple) = &simple {
+            simple.reconfigure(&self.in_force.load().properties);
+        }
+        Self { simple, ..self }
+    }
+
+    /// Puts properties in force.
+    pub(super) fn adopt(&self, new: Arc<InForce>) {
+        if let Some(simple) = &self.simple {
+            simple.reconfigure(&new.properties);
+        }
+        self.in_force.store(new);
     }
 
     /// What follows on the properties in force.

@@ -49,7 +49,7 @@ impl RequestStage for HintStage {
     }
 
     fn groups(&self, instance: &ServiceInstance, emit: &mut dyn FnMut(&str)) {
-        instance.metadata().get("hint").into_iter().for_each(emit);
+        instance.metadata().get("hint").and_then(text).into_iter().for_each(emit);
     }
 
     fn select(&self, request: &Request<'_>, groups: &Groups) -> Selection {

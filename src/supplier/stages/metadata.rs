@@ -108,7 +108,14 @@ impl RequestStage for MetadataRoute {
     }
 
     fn groups(&self, instance: &ServiceInstance, emit: &mut dyn FnMut(&str)) {
-        instance.metadata().get(&self.key).into_iter().for_each(emit);
+        // Blanks do not count on either side.
+        instance
+            .metadata()
+            .get(&self.key)
+            .map(str::trim)
+            .filter(|value| !value.is_empty())
+            .into_iter()
+            .for_each(emit);
     }
 
     fn select(&self, request: &Request<'_>, groups: &Groups) -> Selection {
