@@ -152,11 +152,12 @@ fn two_threads(bars: &mut Bars, runtime: &Runtime) {
 /// Per instance. Every list is made anew before it is timed, as an answer of a registry is.
 fn publish(bars: &mut Bars, runtime: &Runtime) {
     type Make = fn(usize) -> Vec<ServiceInstance>;
-    let stages: fn(SupplierBuilder) -> SupplierBuilder = |chain| chain;
+    type Stages = fn(SupplierBuilder) -> SupplierBuilder;
+    let none: Stages = |chain| chain;
     for n in [1_000, 10_000] {
-        let rows: [(&str, f64, [Make; 2], fn(SupplierBuilder) -> SupplierBuilder); 3] = [
-            ("equal list", 50.0, [lists::plain, lists::plain], stages),
-            ("one changed", 100.0, [lists::plain, lists::plain_replaced], stages),
+        let rows: [(&str, f64, [Make; 2], Stages); 3] = [
+            ("equal list", 50.0, [lists::plain, lists::plain], none),
+            ("one changed", 100.0, [lists::plain, lists::plain_replaced], none),
             ("one changed, full chain", 250.0, [lists::tagged, lists::tagged_replaced], subjects::full_chain),
         ];
         for (name, limit, makes, stages) in rows {
@@ -198,24 +199,24 @@ fn beside_publishing(bars: &mut Bars, runtime: &Runtime) {
     bars.noisy(&name, AtMost(20.0), || {
         stop.store(false, Ordering::Relaxed);
         thread::scope(|scope| {
-            let publisher = &mut publisher;
+            let source = &mut publisher;
             let stop = &stop;
-            let publishing = scope.spawn(move || {
+            let loop_of_lists = scope.spawn(move || {
                 let both = [lists::plain(N), lists::plain_replaced(N)];
-                let mut published = 0_u32;
+                let mut turns = 0_u32;
                 while !stop.load(Ordering::Relaxed) {
-                    publisher.publish(both[usize::from(published % 2 == 0)].clone());
-                    published += 1;
+                    source.publish(both[usize::from(turns.is_multiple_of(2))].clone());
+                    turns += 1;
                 }
-                published
+                turns
             });
             let clock = sorted(PICKS, || ());
             let picks = sorted(PICKS, || {
                 black_box(&balancer.try_choose(&Request::EMPTY));
             });
             stop.store(true, Ordering::Relaxed);
-            let published = publishing.join().expect("publishing does not panic");
-            assert!(published > 1, "lists were published meanwhile");
+            let taken = loop_of_lists.join().expect("publishing does not panic");
+            assert!(taken > 1, "lists were published meanwhile");
             let at = |percent: usize| picks[PICKS / 100 * percent].saturating_sub(clock[PICKS / 2]);
             at(99).as_secs_f64() / at(50).max(Duration::from_nanos(1)).as_secs_f64()
         })

@@ -17,7 +17,8 @@ const TRIES: usize = 20;
 /// The median of the ratios of subject to floor.
 pub fn ratio(mut floor: impl FnMut() -> Duration, mut subject: impl FnMut() -> Duration) -> f64 {
     // The first of each warms the caches and the predictors.
-    (floor(), subject());
+    floor();
+    subject();
     let ratios = (0..ROUNDS).map(|round| {
         let (below, above) = if round % 2 == 0 {
             let below = floor();

@@ -92,20 +92,20 @@ fn compare(name: &str, limit: Option<f64>, ours: &LoadBalancer, peer: &mut dyn F
     let allocations = counting::allocations(|| peer(COUNT as usize));
     let per = |made: u64| u32::try_from(made).map_or(f64::INFINITY, f64::from) / f64::from(COUNT);
     for run in 1..=RUNS {
-        let (mut ours_ns, mut peer_ns) = (Vec::new(), Vec::new());
+        let (mut own, mut other) = (Vec::new(), Vec::new());
         let ratio = timing::ratio(
-            || noted(&mut ours_ns, || pick(ours, timing::PICKS)),
-            || noted(&mut peer_ns, || peer(timing::PICKS)),
+            || noted(&mut own, || pick(ours, timing::PICKS)),
+            || noted(&mut other, || peer(timing::PICKS)),
         );
         let ok = limit.is_none_or(|limit| ratio >= limit);
         if ok || run == RUNS {
-            let (ours_ns, peer_ns) = (timing::median(ours_ns), timing::median(peer_ns));
+            let (own, other) = (timing::median(own), timing::median(other));
             let (limit, word) = match limit {
                 Some(limit) => (format!(">= {limit:.1}"), if ok { "ok" } else { "short" }),
                 None => (String::new(), ""),
             };
             println!(
-                "{name:<38} {peer_ns:>8.1} {:>6.2} {ours_ns:>8.1} {:>6.2} {ratio:>7.1}x  {limit:>7}  {word}",
+                "{name:<38} {other:>8.1} {:>6.2} {own:>8.1} {:>6.2} {ratio:>7.1}x  {limit:>7}  {word}",
                 per(allocations),
                 per(our_allocations),
             );
