@@ -31,6 +31,8 @@ use crate::{ServiceId, SupplierBuilder};
 #[must_use]
 pub struct LoadBalancersBuilder {
     discovery: Arc<dyn DiscoveryClient>,
+    /// The same, if its instances come from the properties.
+    simple: Option<SimpleDiscovery>,
     /// `None`: the defaults, or what the file that is followed holds.
     live: Option<LiveProperties>,
     follow: bool,
