@@ -162,8 +162,8 @@ async fn a_service_that_becomes_configured_stays_and_one_that_does_no_longer_may
 #[tokio::test(start_paused = true)]
 async fn instances_that_stand_in_the_properties_follow_them() {
     let of = |ports: &[u16]| {
-        let list: String = ports.iter().map(|port| format!("{{uri: 'http://10.0.0.1:{port}'}},")).collect();
-        let text = format!("spring.cloud.discovery.client.simple.instances.orders: [{list}]");
+        let list: Vec<_> = ports.iter().map(|port| format!("{{uri: 'http://10.0.0.1:{port}'}}")).collect();
+        let text = format!("spring.cloud.discovery.client.simple.instances.orders: [{}]", list.join(", "));
         Properties::parse(&text, Format::Yaml, "application.yml").unwrap()
     };
     let live = LiveProperties::new(of(&[1, 2]));
