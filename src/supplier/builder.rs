@@ -13,6 +13,7 @@ use crate::config::{
     CacheProperties, LoadBalancerProperties, Refresh, StageName, Staleness, UnknownGroup, ZeroWeight,
 };
 use crate::discovery::{DiscoveryClient, Lists};
+use crate::health::{HealthCheck, HealthStage};
 use crate::state::BackOff;
 use crate::{InvalidServiceId, ServiceId};
 
@@ -43,6 +44,7 @@ pub struct SupplierBuilder {
     bases: u32,
     lists: Vec<Arc<dyn ListStage>>,
     zone: Option<ZonePreference>,
+    health: Option<HealthCheck>,
     hint: Option<HintStage>,
     routes: Vec<MetadataRoute>,
     requests: Vec<Arc<dyn RequestStage>>,
@@ -72,6 +74,7 @@ impl SupplierBuilder {
             bases: 0,
             lists: Vec::new(),
             zone: None,
+            health: None,
             hint: None,
             routes: Vec::new(),
             requests: Vec::new(),
@@ -135,6 +138,12 @@ impl SupplierBuilder {
     /// Requests go by a metadata entry; may be called for several entries.
     pub fn with_metadata_route(mut self, route: MetadataRoute) -> Self {
         self.routes.push(route);
+        self
+    }
+
+    /// Instances that fail their health check are left out.
+    pub fn with_health_checks(mut self, check: HealthCheck) -> Self {
+        self.health = Some(check);
         self
     }
 
@@ -302,6 +311,9 @@ impl SupplierBuilder {
             return Err(refuse("cache.hard-age is below cache.ttl".to_owned()));
         }
         let mut lists = self.lists;
+        if let Some(check) = self.health {
+            lists.push(Arc::new(HealthStage::new(check)));
+        }
         if let Some(zone) = self.zone {
             zone.check().map_err(|why| refuse(format!("zone preference: {why}")))?;
             lists.push(Arc::new(zone));
