@@ -6,6 +6,7 @@
 //! - [`picks`]: what one `choose` does: views, groups, rotations, attempts after the first, skipped instances
 //! - [`policies`]: what each guarantees, when to use it, what it costs
 //! - [`stages`]: the chain, in its fixed order
+//! - [`health`]: health checks: who is asked, when, and what follows
 //! - [`extending`]: a source, a supplier, a stage or a policy of your own
 //! - [`properties`]: every property, its type and default
 //! - [`runtimes`]: where background work runs
@@ -26,6 +27,9 @@ pub mod policies {}
 
 #[doc = include_str!("guide/stages.md")]
 pub mod stages {}
+
+#[doc = include_str!("guide/health.md")]
+pub mod health {}
 
 #[doc = include_str!("guide/extending.md")]
 pub mod extending {}

@@ -115,6 +115,7 @@ mod files;
 mod future;
 #[cfg(any(doc, doctest))]
 pub mod guide;
+pub mod health;
 mod instance;
 #[cfg(all(test, evenkeel_loom))]
 mod loom;

@@ -144,7 +144,7 @@ impl Board {
         let current = self.snapshot.load_full();
         let known = u32::try_from(list.raw.len()).unwrap_or(u32::MAX);
         let service = self.service.id();
-        let (usable, reason) = control.chain.usable(list.named.clone(), service);
+        let (usable, reason, why) = control.chain.usable(list.named.clone(), service);
         let policy = self.policy();
         let needs = policy.needs();
         let mut changed = std::mem::replace(&mut control.broken, true) || force;
@@ -168,6 +168,7 @@ impl Board {
         if let Some(current) = current.as_ref().filter(|_| !changed) {
             let same = current.known == known
                 && current.reason == reason
+                && current.why == why
                 && match &current.base {
                     Some(base) => base.states().iter().map(|state| state.uid()).eq(uids.iter().copied()),
                     None => uids.is_empty(),
@@ -194,6 +195,7 @@ impl Board {
             version: control.version,
             known,
             reason,
+            why,
             root,
             base,
             stages: Arc::clone(&control.chain.requests),
@@ -252,6 +254,11 @@ impl Publish for Board {
         drop(control);
         self.if_dirty();
         changed
+    }
+
+    fn wake(&self) {
+        let chain = self.control.lock().chain.clone();
+        chain.wake();
     }
 
     fn recompute(&self) {

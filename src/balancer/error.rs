@@ -34,6 +34,8 @@ pub enum ChooseErrorKind {
         known: u32,
         /// How old that list is.
         age: Duration,
+        /// What a stage of the chain says of it.
+        detail: Option<String>,
     },
     /// The source gave no answer, and there is no list from before that may be served.
     Supply(SupplyError),
@@ -75,11 +77,14 @@ impl fmt::Display for ChooseError {
             ChooseErrorKind::NotReady => {
                 write!(f, "the instances of service {service:?} are not looked up yet")
             }
-            ChooseErrorKind::NoInstances { reason, known, age } => write!(
-                f,
-                "no instance of service {service:?} to choose: {reason} ({known} known, list {:.1} s old)",
-                age.as_secs_f64()
-            ),
+            ChooseErrorKind::NoInstances { reason, known, age, detail } => {
+                write!(f, "no instance of service {service:?} to choose: ")?;
+                match detail {
+                    Some(detail) => f.write_str(detail)?,
+                    None => write!(f, "{reason}")?,
+                }
+                write!(f, " ({known} known, list {:.1} s old)", age.as_secs_f64())
+            }
             ChooseErrorKind::Supply(error) => {
                 write!(f, "the instances of service {service:?} are not known: {error}")
             }

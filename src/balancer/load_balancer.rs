@@ -235,7 +235,8 @@ impl LoadBalancer {
     }
 
     fn no_instances(&self, snapshot: &Snapshot, reason: Reason) -> ChooseError {
-        self.error(ChooseErrorKind::NoInstances { reason, known: snapshot.known, age: age(snapshot) })
+        let detail = snapshot.why.clone().filter(|_| reason == snapshot.reason);
+        self.error(ChooseErrorKind::NoInstances { reason, known: snapshot.known, age: age(snapshot), detail })
     }
 
     #[cold]

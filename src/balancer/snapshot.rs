@@ -26,6 +26,8 @@ pub struct Snapshot {
     pub(super) version: u64,
     pub(super) known: u32,
     pub(super) reason: Reason,
+    /// What a stage says of it.
+    pub(super) why: Option<String>,
     pub(super) root: Option<Node>,
     /// Everything usable, without the stages inside groups.
     pub(super) base: Option<Arc<View>>,

@@ -13,7 +13,8 @@ use super::{Candidates, PickCx, Picker, Policy, Rotation};
 /// has come (EEVDF; Stoica and others, 1996), repaired so that none with at most half of the weight comes twice in a row.
 /// Above 65 536 slots a golden-ratio stride takes the table's place, and the shares hold.
 ///
-/// The rotation is one counter: two threads that share a balancer pay some 30 ns per turn for it. For many cores
+/// The rotation is one counter, which threads that share a balancer contend for; the two-thread rows of
+/// `cargo bench --bench ratios` show by how much. For many cores
 /// [`LeastRequest`](super::LeastRequest) is the answer.
 ///
 /// ```

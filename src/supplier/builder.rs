@@ -8,11 +8,14 @@ use tokio::runtime::Handle;
 use super::driver::Settings;
 use super::stages::{Duplicates, HintStage, MetadataRoute, StatusStage, WeightsStage, ZonePreference};
 use super::stream::Streams;
-use super::{Chain, DiscoverySupplier, ListStage, Rank, RequestStage, ServiceInstanceListSupplier};
+use super::{
+    Chain, DiscoverySupplier, HealthStage, ListStage, Rank, RequestStage, ServiceInstanceListSupplier,
+};
 use crate::config::{
     CacheProperties, LoadBalancerProperties, Refresh, StageName, Staleness, UnknownGroup, ZeroWeight,
 };
 use crate::discovery::{DiscoveryClient, Lists};
+use crate::health::HealthCheck;
 use crate::state::BackOff;
 use crate::{InvalidServiceId, ServiceId};
 
@@ -43,6 +46,7 @@ pub struct SupplierBuilder {
     bases: u32,
     lists: Vec<Arc<dyn ListStage>>,
     zone: Option<ZonePreference>,
+    health: Option<HealthCheck>,
     hint: Option<HintStage>,
     routes: Vec<MetadataRoute>,
     requests: Vec<Arc<dyn RequestStage>>,
@@ -72,6 +76,7 @@ impl SupplierBuilder {
             bases: 0,
             lists: Vec::new(),
             zone: None,
+            health: None,
             hint: None,
             routes: Vec::new(),
             requests: Vec::new(),
@@ -135,6 +140,12 @@ impl SupplierBuilder {
     /// Requests go by a metadata entry; may be called for several entries.
     pub fn with_metadata_route(mut self, route: MetadataRoute) -> Self {
         self.routes.push(route);
+        self
+    }
+
+    /// Instances that fail their health check are left out.
+    pub fn with_health_checks(mut self, check: HealthCheck) -> Self {
+        self.health = Some(check);
         self
     }
 
@@ -302,6 +313,9 @@ impl SupplierBuilder {
             return Err(refuse("cache.hard-age is below cache.ttl".to_owned()));
         }
         let mut lists = self.lists;
+        if let Some(check) = self.health {
+            lists.push(Arc::new(HealthStage::new(check)));
+        }
         if let Some(zone) = self.zone {
             zone.check().map_err(|why| refuse(format!("zone preference: {why}")))?;
             lists.push(Arc::new(zone));

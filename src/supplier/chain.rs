@@ -25,6 +25,8 @@ pub enum Reason {
     AllDown,
     /// Every instance that is not down has weight 0.
     AllDrained,
+    /// None passes its health check, and the check fails closed.
+    AllUnhealthy,
     /// A stage left none.
     Filtered,
     /// The request asks for a group that has no instance, and may not go elsewhere.
@@ -39,6 +41,7 @@ impl std::fmt::Display for Reason {
             Self::Empty => "the source lists none",
             Self::AllDown => "all are down",
             Self::AllDrained => "all are drained (weight 0)",
+            Self::AllUnhealthy => "none passes its health check",
             Self::Filtered => "a stage of the chain left none",
             Self::NoGroup => "none is in the group that the request asks for",
             Self::NotPicked => "the policy picked none",
@@ -70,7 +73,7 @@ impl Chain {
         &self,
         mut list: Vec<ServiceInstance>,
         service: &ServiceId,
-    ) -> (Vec<ServiceInstance>, Reason) {
+    ) -> (Vec<ServiceInstance>, Reason, Option<String>) {
         let mut reason = Reason::Empty;
         let cx = StageCx::new(service, None);
         for stage in &self.outer {
@@ -86,7 +89,7 @@ impl Chain {
             let before = list.len();
             stage.apply(&mut list, &cx);
             if before > 0 && list.is_empty() && stage.rank() > Rank::Status {
-                reason = Reason::Filtered;
+                reason = if stage.rank() == Rank::Health { Reason::AllUnhealthy } else { Reason::Filtered };
             }
         }
         if self.outer.last().is_some_and(|stage| stage.rank() > Rank::Status) {
@@ -96,7 +99,15 @@ impl Chain {
                 reason = Reason::AllDrained;
             }
         }
-        (list, reason)
+        let why = if list.is_empty() { cx.why() } else { None };
+        (list, reason, why)
+    }
+
+    /// Somebody is there again.
+    pub(crate) fn wake(&self) {
+        for stage in self.outer.iter().chain(&self.inner) {
+            stage.wake();
+        }
     }
 
     /// A stage of one's own may repeat an instance, or drain it.
@@ -115,7 +126,7 @@ impl Chain {
 
     /// The whole list through all list stages, as a request without any group sees it.
     pub(crate) fn whole(&self, list: Vec<ServiceInstance>, service: &ServiceId) -> Vec<ServiceInstance> {
-        let (usable, _) = self.usable(list, service);
+        let (usable, _, _) = self.usable(list, service);
         let mut left = usable.clone();
         self.within(&mut left, service, None);
         self.tidy(&mut left, &StageCx::new(service, None));

@@ -8,6 +8,7 @@
 mod builder;
 mod chain;
 pub(crate) mod driver;
+mod health;
 mod request_stage;
 mod source;
 mod stage;
@@ -20,6 +21,7 @@ pub use builder::{BuildError, Supplier, SupplierBuilder};
 pub(crate) use chain::Chain;
 pub use chain::Reason;
 pub use driver::Origin;
+pub use health::HealthStage;
 pub use request_stage::{GroupId, Groups, RequestStage, Selection};
 pub use source::{DiscoverySupplier, FixedSupplier};
 pub(crate) use stage::Chained;

@@ -1,3 +1,4 @@
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::Weak;
 use std::time::Duration;
@@ -69,6 +70,9 @@ pub trait ListStage: Send + Sync + fmt::Debug + 'static {
     fn attach(&self, hub: &Hub) {
         let _ = hub;
     }
+
+    /// Called when somebody chooses again after the stage had gone to rest ([`Hub::wake_me`]).
+    fn wake(&self) {}
 }
 
 /// The way from a stage back to its chain.
@@ -78,6 +82,7 @@ pub struct Hub(Weak<dyn Chained>);
 pub(crate) trait Chained: Send + Sync {
     fn recompute(&self);
     fn idle_for(&self) -> Duration;
+    fn wake_me(&self);
 }
 
 impl Hub {
@@ -89,6 +94,13 @@ impl Hub {
     pub fn recompute(&self) {
         if let Some(chained) = self.0.upgrade() {
             chained.recompute();
+        }
+    }
+
+    /// Has the stages of the chain woken ([`ListStage::wake`]) by the next caller.
+    pub fn wake_me(&self) {
+        if let Some(chained) = self.0.upgrade() {
+            chained.wake_me();
         }
     }
 
@@ -106,15 +118,25 @@ impl fmt::Debug for Hub {
 }
 
 /// What a list stage may know beside the list.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct StageCx<'a> {
     service: &'a ServiceId,
     group: Option<&'a str>,
+    why: RefCell<Option<String>>,
 }
 
 impl<'a> StageCx<'a> {
     pub(crate) fn new(service: &'a ServiceId, group: Option<&'a str>) -> Self {
-        Self { service, group }
+        Self { service, group, why: RefCell::new(None) }
+    }
+
+    /// Says why a stage leaves nothing of a list; it stands in the error of a caller.
+    pub fn explain(&self, why: impl Into<String>) {
+        *self.why.borrow_mut() = Some(why.into());
+    }
+
+    pub(crate) fn why(&self) -> Option<String> {
+        self.why.borrow_mut().take()
     }
 
     /// The service.

@@ -127,6 +127,10 @@ impl Publish for ListBoard {
         changed
     }
 
+    fn wake(&self) {
+        self.chain.wake();
+    }
+
     fn recompute(&self) {
         let raw = self.raw.lock().clone();
         if let Some(raw) = raw {

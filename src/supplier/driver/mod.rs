@@ -53,6 +53,8 @@ pub(crate) trait Publish: Send + Sync + 'static {
     fn mark(&self, origin: Origin);
     /// Runs the stages again on the newest list.
     fn recompute(&self);
+    /// Tells the stages that somebody is there again.
+    fn wake(&self);
     /// Forgets the list: it is too old to be served.
     fn clear(&self);
     /// Whether a list with an instance is at hand; `None` when there is no list at all.
@@ -90,6 +92,8 @@ struct Control {
     runtime: Option<Handle>,
     /// Nothing runs until the back-off is over, and there is no list.
     backing_off: bool,
+    /// A stage rests until somebody calls.
+    wake: bool,
     /// When the question whether anybody calls was asked, or last answered.
     used: Instant,
     /// When a call that could not be sent last made the source look.
@@ -137,6 +141,7 @@ impl<P: Publish> Driver<P> {
                 task: None,
                 runtime: None,
                 backing_off: false,
+                wake: false,
                 used: Instant::now(),
                 poked: None,
                 poking: None,
@@ -192,7 +197,7 @@ impl<P: Publish> Driver<P> {
         }
         if word.asks_whether_idle() {
             self.word.in_use();
-            self.control.lock().used = Instant::now();
+            self.seen();
         }
         if word.is_solo() && !word.is_busy() {
             match self.backstop.check() {
@@ -404,6 +409,24 @@ impl<P: Publish> Driver<P> {
         self.control.lock().last_error.clone()
     }
 
+    /// A caller answered the question whether anybody is there.
+    fn seen(self: &Arc<Self>) {
+        let sleeping = {
+            let mut control = self.control.lock();
+            control.used = Instant::now();
+            std::mem::take(&mut control.wake).then(|| control.runtime.clone()).flatten()
+        };
+        if let Some(runtime) = sleeping {
+            let driver = Arc::downgrade(self);
+            // Not on the caller's path: it takes the lock of the control plane.
+            runtime.spawn(async move {
+                if let Some(driver) = driver.upgrade() {
+                    driver.publish.wake();
+                }
+            });
+        }
+    }
+
     /// How long the question whether anybody calls has gone unanswered; asks it if nobody has.
     fn idle_for(&self) -> Duration {
         let mut control = self.control.lock();
@@ -509,6 +532,11 @@ impl<P: Publish> Chained for Driver<P> {
 
     fn idle_for(&self) -> Duration {
         Self::idle_for(self)
+    }
+
+    fn wake_me(&self) {
+        self.control.lock().wake = true;
+        self.word.ask_idle();
     }
 }
 

@@ -1,0 +1,214 @@
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use super::super::{Hub, ListStage, Rank, StageCx};
+use super::prober;
+use crate::health::{HealthCheck, ProbeError};
+use crate::{ServiceId, ServiceInstance};
+
+/// Leaves out the instances that fail their health check; one task probes, from the first list on.
+pub struct HealthStage {
+    shared: Arc<Shared>,
+}
+
+/// What the stage and its prober share.
+pub(super) struct Shared {
+    pub(super) check: HealthCheck,
+    pub(super) hub: OnceLock<Hub>,
+    /// Whom to probe: the newest list, as it came to this stage.
+    pub(super) targets: watch::Sender<Arc<[ServiceInstance]>>,
+    pub(super) state: Mutex<State>,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    verdicts: HashMap<Target, Verdict>,
+    service: Option<ServiceId>,
+    task: Option<AbortHandle>,
+    /// All failed at the last look, which was told.
+    open: bool,
+}
+
+/// What is known of one instance.
+#[derive(Clone, Debug, Default)]
+struct Verdict {
+    /// `None` until the first check ends.
+    alive: Option<bool>,
+    passed: u32,
+    failed: u32,
+    last: Option<ProbeError>,
+}
+
+/// An instance by its identity.
+#[derive(Clone)]
+struct Target(ServiceInstance);
+
+impl PartialEq for Target {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.same_identity(&other.0)
+    }
+}
+
+impl Eq for Target {}
+
+impl Hash for Target {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0.identity_hash());
+    }
+}
+
+impl HealthStage {
+    /// A stage that checks so.
+    pub fn new(check: HealthCheck) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                check,
+                hub: OnceLock::new(),
+                targets: watch::Sender::new(Arc::default()),
+                state: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Starts the prober unless it runs; without a runtime the next list does.
+    fn start(&self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let mut state = self.shared.state.lock();
+        if state.task.as_ref().is_some_and(|task| !task.is_finished()) {
+            return;
+        }
+        let targets = self.shared.targets.subscribe();
+        let task = runtime.spawn(prober::run(Arc::downgrade(&self.shared), targets));
+        state.task = Some(task.abort_handle());
+    }
+}
+
+impl Drop for HealthStage {
+    fn drop(&mut self) {
+        if let Some(task) = self.shared.state.lock().task.take() {
+            task.abort();
+        }
+    }
+}
+
+impl Shared {
+    /// Whether an instance waits for its first check.
+    pub(super) fn is_new(&self, instance: &ServiceInstance) -> bool {
+        let state = self.state.lock();
+        state.verdicts.get(&Target(instance.clone())).is_none_or(|verdict| verdict.alive.is_none())
+    }
+
+    /// Takes the results of a whole round; whether the list changes by it.
+    pub(super) fn publish(&self, results: Vec<(ServiceInstance, Result<(), ProbeError>)>) -> bool {
+        let mut state = self.state.lock();
+        let mut changed = false;
+        for (instance, result) in results {
+            let verdict = state.verdicts.entry(Target(instance)).or_default();
+            let before = verdict.alive;
+            match result {
+                Ok(()) => {
+                    (verdict.passed, verdict.failed) = (verdict.passed.saturating_add(1), 0);
+                    verdict.last = None;
+                    if before.is_none() || verdict.passed >= self.check.rise {
+                        verdict.alive = Some(true);
+                    }
+                }
+                Err(why) => {
+                    (verdict.passed, verdict.failed) = (0, verdict.failed.saturating_add(1));
+                    verdict.last = Some(why);
+                    if verdict.failed >= self.check.fall {
+                        verdict.alive = Some(false);
+                    } else if before.is_none() {
+                        verdict.alive = Some(true);
+                    }
+                }
+            }
+            // Not yet probed counts as up.
+            changed |= before.unwrap_or(true) != verdict.alive.unwrap_or(true);
+        }
+        // Whoever is not listed any more is not probed, and not remembered.
+        let targets = self.targets.borrow().clone();
+        let listed: std::collections::HashSet<Target> = targets.iter().cloned().map(Target).collect();
+        state.verdicts.retain(|target, _| listed.contains(target));
+        changed
+    }
+}
+
+impl ListStage for HealthStage {
+    fn name(&self) -> &'static str {
+        "health"
+    }
+
+    fn rank(&self) -> Rank {
+        Rank::Health
+    }
+
+    fn apply(&self, list: &mut Vec<ServiceInstance>, cx: &StageCx<'_>) {
+        self.shared.targets.send_if_modified(|targets| {
+            let differs = targets.len() != list.len() || !targets.iter().zip(&*list).all(|(a, b)| a == b);
+            if differs {
+                *targets = list.as_slice().into();
+            }
+            differs
+        });
+        self.start();
+        let mut state = self.shared.state.lock();
+        state.service.get_or_insert_with(|| cx.service().clone());
+        let alive = |instance: &ServiceInstance| {
+            state.verdicts.get(&Target(instance.clone())).and_then(|verdict| verdict.alive).unwrap_or(true)
+        };
+        let passed: Vec<bool> = list.iter().map(alive).collect();
+        if list.is_empty() || passed.contains(&true) {
+            let mut passed = passed.into_iter();
+            list.retain(|_| passed.next().unwrap_or(true));
+            if std::mem::take(&mut state.open) {
+                tracing::info!(service = %cx.service(), usable = list.len(), "health checks pass again");
+            }
+            return;
+        }
+        let why = reasons(&state, list);
+        if !std::mem::replace(&mut state.open, true) {
+            let fail_open = self.shared.check.fail_open;
+            tracing::warn!(
+                service = %cx.service(), instances = list.len(), probe = ?self.shared.check.probe, %why, fail_open,
+                "no instance passes its health check"
+            );
+        }
+        if !self.shared.check.fail_open {
+            cx.explain(format!("none passes its health check: {why}"));
+            list.clear();
+        }
+    }
+
+    fn attach(&self, hub: &Hub) {
+        // A stage belongs to one chain.
+        let _ = self.shared.hub.set(hub.clone());
+    }
+
+    fn wake(&self) {
+        self.start();
+    }
+}
+
+/// "3 with status 404, 1 with connection refused".
+fn reasons(state: &State, list: &[ServiceInstance]) -> String {
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    for instance in list {
+        let last = state.verdicts.get(&Target(instance.clone())).and_then(|verdict| verdict.last.as_ref());
+        *counts.entry(last.map_or_else(|| "no answer".to_owned(), ToString::to_string)).or_default() += 1;
+    }
+    let parts: Vec<String> = counts.into_iter().map(|(why, n)| format!("{n} with {why}")).collect();
+    parts.join(", ")
+}
+
+impl fmt::Debug for HealthStage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HealthStage").field("check", &self.shared.check).finish_non_exhaustive()
+    }
+}
