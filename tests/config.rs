@@ -13,6 +13,8 @@ mod environment;
 mod everything;
 #[path = "config/faults.rs"]
 mod faults;
+#[path = "config/health.rs"]
+mod health;
 #[path = "config/hostile.rs"]
 mod hostile;
 #[path = "config/instances.rs"]

@@ -393,3 +393,34 @@ async fn a_tcp_probe_finds_out_who_listens() {
     assert_eq!(probe.check(&at("b", closed)).await, Err(ProbeError::new("connection refused")));
     assert_eq!(probe.with_port(open).check(&at("b", closed)).await, Ok(()));
 }
+
+#[tokio::test]
+async fn case_053_properties_switch_checks_on_and_a_blank_path_off() {
+    use evenkeel::LoadBalancers;
+    use evenkeel::config::Properties;
+
+    // Nobody listens on these ports.
+    let dead = |id: &str| at(id, 1).to_builder().id(id).build().unwrap();
+    let registry = evenkeel::discovery::SimpleDiscovery::new()
+        .with_instances("orders", [dead("a"), dead("b")])
+        .unwrap()
+        .with_instances("quiet", [dead("a")])
+        .unwrap();
+    let properties = Properties::default()
+        .set("configurations", "health-check")
+        .and_then(|p| p.set("health-check.fail-open", false))
+        .and_then(|p| p.set_for("orders", "health-check.probe", "tcp"))
+        .and_then(|p| p.set("health-check.path.quiet", ""))
+        .unwrap();
+    let balancers = LoadBalancers::from_properties(properties, registry).unwrap();
+    let orders = balancers.get("orders").unwrap();
+    orders.ready().await.unwrap();
+    let mut changes = orders.changes();
+    let limit = Duration::from_secs(10);
+    tokio::time::timeout(limit, changes.wait_for(|version| *version >= 2)).await.unwrap().unwrap();
+    let error = orders.choose(&Request::EMPTY).await.unwrap_err();
+    assert!(error.to_string().contains("2 with connection refused"), "{error}");
+    let quiet = balancers.get("quiet").unwrap();
+    assert_eq!(picks(&quiet, 10).await, ["a"; 10], "a blank path switches the check off");
+    assert_eq!(quiet.snapshot().unwrap().version(), 1);
+}

@@ -1,7 +1,7 @@
 //! Which property a key means: its prefix, whose it is, and its name in the spelling of the documentation.
 
 use super::key::{self, Token, uniform};
-use super::names::{INSTANCE_NAMES, PROPERTIES, ROUTE_NAMES, SPRING_ONLY, Shape};
+use super::names::{INSTANCE_NAMES, MAPS, MEANINGLESS, PROPERTIES, ROUTE_NAMES, SPRING_ONLY, Shape};
 
 /// The family of keys one belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,12 +108,13 @@ fn client(prefix: Prefix, rest: &[Token]) -> Result<Address, Unknown> {
     };
     let id = key::joined(&rest[..end]);
     // `clients.<id>.hint.<id>` is Spring's long form of `clients.<id>.hint`.
-    let name = match name.strip_prefix("hint.") {
-        Some(of) if of == key::fold(&id) || of == "default" => "hint".to_owned(),
+    let mapped = MAPS.iter().find_map(|map| Some((*map, name.strip_prefix(map)?.strip_prefix('.')?)));
+    let name = match mapped {
+        Some((map, of)) if of == key::fold(&id) || of == "default" => map.to_owned(),
         Some(_) => {
             return Err(Unknown {
                 nearest: None,
-                reason: "a hint below clients.<id> counts for that id only",
+                reason: "what stands below clients.<id> counts for that id only",
             });
         }
         None => name,
@@ -173,12 +174,12 @@ fn instance_name(rest: &[Token]) -> Option<String> {
 /// The name of a property, in the documentation's spelling, with list places.
 pub(crate) fn property_name(rest: &[Token], in_client: bool) -> Option<String> {
     let first = rest.first()?;
-    if first.is("hint") {
-        return match &rest[1..] {
-            [] => Some("hint".to_owned()),
+    if let Some((map, of)) = map_of(rest) {
+        return match of {
+            [] => Some(map.to_owned()),
             of => {
                 let of = key::fold(&key::joined(of));
-                Some(if of == "default" && !in_client { "hint".to_owned() } else { format!("hint.{of}") })
+                Some(if of == "default" && !in_client { map.to_owned() } else { format!("{map}.{of}") })
             }
         };
     }
@@ -197,6 +198,16 @@ pub(crate) fn property_name(rest: &[Token], in_client: bool) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// The map that a key stands in, and what follows its name.
+fn map_of(rest: &[Token]) -> Option<(&'static str, &[Token])> {
+    MAPS.iter().find_map(|map| {
+        let parts: Vec<&str> = map.split('.').collect();
+        let (name, of) = rest.split_at_checked(parts.len())?;
+        let named = parts.iter().zip(name).all(|(part, token)| token.is(&uniform(part)));
+        named.then_some((*map, of))
+    })
 }
 
 fn route_name(rest: &[Token]) -> Option<String> {
@@ -224,6 +235,12 @@ fn unknown(below: &str, rest: &[Token], in_client: bool) -> Unknown {
     if caffeine || SPRING_ONLY.iter().find(spring).is_some() {
         return Unknown { nearest: None, reason: "a property of Spring that this version does not read" };
     }
+    let joined = uniform(&key::joined(rest));
+    if MEANINGLESS.iter().any(|name| uniform(name) == joined) {
+        let reason =
+            "a property of Spring that has no meaning here: checks and look-ups are loops of their own";
+        return Unknown { nearest: None, reason };
+    }
     let known = PROPERTIES.iter().filter(|property| !(in_client && property.global_only));
     let near = match rest {
         [routing, Token::Index { .. }, name @ ..] if routing.is("routing") => {
@@ -236,7 +253,7 @@ fn unknown(below: &str, rest: &[Token], in_client: bool) -> Unknown {
         }
         _ => key::nearest(
             &key::joined(rest),
-            known.map(|property| property.name).chain(["hint", "routing", "clients"]),
+            known.map(|property| property.name).chain(MAPS.iter().copied()).chain(["routing", "clients"]),
         )
         .map(str::to_owned),
     };

@@ -3,6 +3,7 @@
 use super::cache::{CacheProperties, Staleness};
 use super::choices::{PolicyName, Preset, StageName};
 use super::duration;
+use super::health::HealthCheckProperties;
 use super::setters::setters;
 use super::stages::{MetadataRouteProperties, WeightProperties, ZonePreferenceProperties};
 use super::timing::{BackoffProperties, ServiceDiscoveryProperties};
@@ -46,6 +47,8 @@ pub struct LoadBalancerProperties {
     pub zone: Option<String>,
     /// When the own zone is preferred.
     pub zone_preference: ZonePreferenceProperties,
+    /// Health checks, for a service whose `configurations` name `health-check`.
+    pub health_check: HealthCheckProperties,
     /// The hint of requests that carry none. Default: unset.
     pub hint: Option<String>,
     /// The request header that carries a hint. Default: `X-SC-LB-Hint`.
@@ -112,6 +115,7 @@ impl LoadBalancerProperties {
             configurations: vec![StageName::Default],
             zone: None,
             zone_preference: ZonePreferenceProperties::default(),
+            health_check: HealthCheckProperties::default(),
             hint: None,
             hint_header_name: "X-SC-LB-Hint".into(),
             weight: WeightProperties::default(),
@@ -146,6 +150,8 @@ impl LoadBalancerProperties {
         with_zone(zone: impl AsRef<str>) = trimmed(zone.as_ref());
         /// Sets when the own zone is preferred.
         with_zone_preference(zone_preference: ZonePreferenceProperties) = zone_preference;
+        /// Sets the health checks.
+        with_health_check(health_check: HealthCheckProperties) = health_check;
         /// Sets the hint of requests that carry none; blank means unset. Default: unset.
         with_hint(hint: impl AsRef<str>) = trimmed(hint.as_ref());
         /// Sets the request header that carries a hint. Default: `X-SC-LB-Hint`.

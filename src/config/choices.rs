@@ -70,7 +70,7 @@ words! {
     /// A stage of the chain between the registry and the pick.
     ///
     /// Property: `evenkeel.configurations`, one word, a comma list or a list. Default: `default`.
-    StageName, "default, zone-preference, weighted or hint" {
+    StageName, "default, zone-preference, weighted, hint or health-check" {
         /// The plain chain: the registry's list and the cache.
         #[default]
         Default = "default",
@@ -80,6 +80,21 @@ words! {
         Weighted = "weighted",
         /// Instances whose metadata `hint` equals the request's hint are preferred.
         Hint = "hint",
+        /// Instances that fail their health check are left out.
+        HealthCheck = "health-check",
+    }
+}
+
+words! {
+    /// How a health check asks an instance.
+    ///
+    /// Property: `evenkeel.health-check.probe`. Default: `http`.
+    ProbeName, "http or tcp" {
+        /// A GET of `health-check.path` that must answer 200; needs the feature `reqwest`.
+        #[default]
+        Http = "http",
+        /// Alive is who accepts a connection.
+        Tcp = "tcp",
     }
 }
 
@@ -88,7 +103,7 @@ impl StageName {
     ///
     /// They are told apart from a misspelling because the reader did nothing wrong: the answer is "not yet".
     pub(crate) fn not_yet(text: &str) -> bool {
-        ["health-check", "request-based-sticky-session", "same-instance-preference", "subset", "api-version"]
+        ["request-based-sticky-session", "same-instance-preference", "subset", "api-version"]
             .iter()
             .any(|known| super::key::uniform(known) == super::key::uniform(text.trim()))
     }

@@ -5,7 +5,7 @@ use super::balancer::{GlobalProperties, LoadBalancerProperties, trimmed};
 use super::choices::Preset;
 use super::key::fold;
 use super::layer::{self, Layer, Section};
-use super::names::{EAGER, PROPERTIES, Shape};
+use super::names::{EAGER, HEALTH_PATH, PROPERTIES, Shape};
 
 /// The values of one service from layers, strongest first.
 ///
@@ -31,21 +31,23 @@ pub(crate) fn of_service(layers: [&Layer; 3], service: &str) -> LoadBalancerProp
     if let Some(section) = list("routing") {
         properties.routing = layer::routes(section).into_iter().map(|(route, _)| route).collect();
     }
-    properties.hint = hint(layers, &own, service);
+    properties.hint = mapped(layers, &own, service, "hint").and_then(|text| trimmed(&text));
+    if let Some(path) = mapped(layers, &own, service, HEALTH_PATH) {
+        path.trim().clone_into(&mut properties.health_check.path);
+    }
     properties
 }
 
-/// The hint of one service: its own, by either spelling, layer by layer; else the one of all.
-fn hint(layers: [&Layer; 3], own: &Owner, service: &str) -> Option<String> {
+/// What a map holds for one service: its own value, by either spelling, layer by layer; else the one of all.
+fn mapped(layers: [&Layer; 3], own: &Owner, service: &str, map: &str) -> Option<String> {
     let of = |layer: &Layer, owner: &Owner, name: &str| {
         Some(layer.sections.get(owner)?.settings.get(name)?.text.clone())
     };
-    let listed = format!("hint.{}", fold(service));
+    let listed = format!("{map}.{}", fold(service));
     layers
         .into_iter()
-        .find_map(|layer| of(layer, own, "hint").or_else(|| of(layer, &Owner::Global, &listed)))
-        .or_else(|| layers.into_iter().find_map(|layer| of(layer, &Owner::Global, "hint")))
-        .and_then(|text| trimmed(&text))
+        .find_map(|layer| of(layer, own, map).or_else(|| of(layer, &Owner::Global, &listed)))
+        .or_else(|| layers.into_iter().find_map(|layer| of(layer, &Owner::Global, map)))
 }
 
 /// The values of the process from layers, strongest first.

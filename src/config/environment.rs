@@ -7,7 +7,7 @@ use super::address::{self, Address, Owner, Prefix, place_in_list};
 use super::error::{Issues, Place};
 use super::key;
 use super::layer::{Found, Layer, Leaf, Setting};
-use super::names::{EAGER, INSTANCE_NAMES, PROPERTIES, ROUTE_NAMES, Shape};
+use super::names::{EAGER, INSTANCE_NAMES, MAPS, PROPERTIES, ROUTE_NAMES, Shape};
 
 const PREFIXES: [(&str, Prefix); 4] = [
     ("EVENKEEL_", Prefix::Evenkeel),
@@ -105,12 +105,14 @@ fn locate(prefix: Prefix, parts: &[String], known: &[String]) -> Located {
             });
             owned(candidates.collect(), rest, known, Owner::Service)
         }
-        (_, [first, of @ ..]) if first == "HINT" && !of.is_empty() => match resolve(of, known) {
-            _ if of == ["DEFAULT"] => global("hint".into()),
-            Resolved::Ambiguous(ids) => Located::Ambiguous(ids),
-            Resolved::Known(id) | Resolved::Guessed(id) => global(format!("hint.{}", key::fold(&id))),
+        (_, parts) => match map_of(parts) {
+            Some((map, of)) if !of.is_empty() => match resolve(of, known) {
+                _ if of == ["DEFAULT"] => global(map.into()),
+                Resolved::Ambiguous(ids) => Located::Ambiguous(ids),
+                Resolved::Known(id) | Resolved::Guessed(id) => global(format!("{map}.{}", key::fold(&id))),
+            },
+            _ => property_name(parts).map_or(Located::Nowhere, global),
         },
-        _ => property_name(parts).map_or(Located::Nowhere, global),
     }
 }
 
@@ -173,10 +175,20 @@ fn resolve(parts: &[String], known: &[String]) -> Resolved {
     Resolved::Guessed(parts.join("-").to_ascii_lowercase())
 }
 
+/// The map that a name begins with, and what follows: `HINT_...`, `HEALTH_CHECK_PATH_...`, `HEALTHCHECK_PATH_...`.
+fn map_of(parts: &[String]) -> Option<(&'static str, &[String])> {
+    (1..=parts.len().min(3)).rev().find_map(|end| {
+        let map = MAPS.iter().find(|map| spells(&parts[..end], map))?;
+        Some((*map, &parts[end..]))
+    })
+}
+
 /// The property these words spell, breaks aside: `CACHE_HARD_AGE` and Spring's `CACHE_HARDAGE`.
 fn property_name(parts: &[String]) -> Option<String> {
+    if let Some((map, [])) = map_of(parts) {
+        return Some(map.into());
+    }
     match parts {
-        [hint] if hint == "HINT" => return Some("hint".into()),
         [routing, at, below @ ..] if routing == "ROUTING" && !below.is_empty() => {
             let at = place_in_list(index(at)?);
             if let Some(item) = below.strip_prefix(&["FALLBACK".to_owned()])

@@ -38,6 +38,7 @@ mod environment;
 mod error;
 #[cfg(feature = "config")]
 mod format;
+mod health;
 mod key;
 mod layer;
 mod live;
@@ -50,12 +51,13 @@ mod timing;
 
 pub use balancer::{GlobalProperties, LoadBalancerProperties};
 pub use cache::{CacheProperties, Staleness};
-pub use choices::{PolicyName, Preset, Refresh, StageName, UnknownGroup, ZeroWeight};
+pub use choices::{PolicyName, Preset, ProbeName, Refresh, StageName, UnknownGroup, ZeroWeight};
 pub use duration::parse_duration;
 pub use error::{ConfigError, Place, Problem, Warning};
 #[cfg(feature = "config")]
 #[cfg_attr(docsrs, doc(cfg(feature = "config")))]
 pub use format::Format;
+pub use health::HealthCheckProperties;
 pub use live::LiveProperties;
 pub use properties::Properties;
 pub use simple::SimpleInstanceProperties;

@@ -2,7 +2,7 @@
 
 use super::balancer::{LoadBalancerProperties, trimmed};
 use super::cache::Staleness;
-use super::choices::{PolicyName, Preset, Refresh, StageName, UnknownGroup, ZeroWeight};
+use super::choices::{PolicyName, Preset, ProbeName, Refresh, StageName, UnknownGroup, ZeroWeight};
 use super::duration::{self, parse_duration};
 use super::stages::MetadataRouteProperties;
 use std::time::Duration;
@@ -36,7 +36,7 @@ const fn one(
     Property { name, global_only: false, shape: Shape::One(read) }
 }
 
-/// Every property but `hint`, `routing` and `clients`, which are made of names of their own.
+/// Every property but the [`MAPS`], `routing` and `clients`, which are made of names of their own.
 pub(crate) const PROPERTIES: &[Property] = &[
     one("enabled", |to, text| put(&mut to.enabled, flag(text))),
     one("preset", |to, text| put(&mut to.preset, Preset::read(text).ok_or(Preset::ALLOWED))),
@@ -64,6 +64,20 @@ pub(crate) const PROPERTIES: &[Property] = &[
         shape: Shape::One(|to, text| put(&mut to.cache.capacity, whole(text))),
     },
     one("cache.warm-start", |to, text| put(&mut to.cache.warm_start, Ok(trimmed(text).map(Into::into)))),
+    one("health-check.probe", |to, text| {
+        put(&mut to.health_check.probe, ProbeName::read(text).ok_or(ProbeName::ALLOWED))
+    }),
+    one("health-check.port", |to, text| put(&mut to.health_check.port, port(text).map(Some))),
+    one("health-check.initial-delay", |to, text| put(&mut to.health_check.initial_delay, span(text))),
+    one("health-check.interval", |to, text| put(&mut to.health_check.interval, above_zero(text))),
+    one("health-check.timeout", |to, text| put(&mut to.health_check.timeout, above_zero(text))),
+    one("health-check.rise", |to, text| put(&mut to.health_check.rise, whole(text))),
+    one("health-check.fall", |to, text| put(&mut to.health_check.fall, whole(text))),
+    one("health-check.fail-open", |to, text| put(&mut to.health_check.fail_open, flag(text))),
+    one("health-check.concurrency", |to, text| put(&mut to.health_check.concurrency, whole(text))),
+    one("health-check.repeat-health-check", |to, text| {
+        put(&mut to.health_check.repeat_health_check, flag(text))
+    }),
     one("stale-if-error", |to, text| {
         put(&mut to.stale_if_error, Staleness::read(text).ok_or(Staleness::ALLOWED))
     }),
@@ -90,9 +104,22 @@ pub(crate) const ROUTE_NAMES: &[&str] = &["metadata", "header", "cookie", "query
 pub(crate) const INSTANCE_NAMES: &[&str] =
     &["uri", "host", "port", "secure", "instance-id", "metadata", "service-id"];
 
+/// Properties that are maps: a value for one service by its id, and one for all, as in Spring.
+pub(crate) const MAPS: &[&str] = &["hint", HEALTH_PATH];
+
+/// The path of health checks.
+pub(crate) const HEALTH_PATH: &str = "health-check.path";
+
+/// Properties of Spring that have no meaning here, since discovery and checks are loops of their own and a round is
+/// published whole.
+pub(crate) const MEANINGLESS: &[&str] = &[
+    "health-check.refetch-instances",
+    "health-check.refetch-instances-interval",
+    "health-check.update-results-list",
+];
+
 /// First names of properties that Spring has and this version does not read.
 pub(crate) const SPRING_ONLY: &[&str] = &[
-    "health-check",
     "retry",
     "sticky-session",
     "stats",
@@ -133,6 +160,13 @@ fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, Allowed> {
         .ok_or("a whole number, 0 or larger, in digits")
 }
 
+fn port(text: &str) -> Result<u16, Allowed> {
+    match whole(text) {
+        Ok(port) if port != 0 => Ok(port),
+        _ => Err("a port, 1 to 65535"),
+    }
+}
+
 fn share(text: &str) -> Result<f64, Allowed> {
     match text.trim().parse::<f64>() {
         Ok(share) if share.is_finite() && share >= 1.0 => Ok(share),
@@ -166,7 +200,7 @@ fn header_name(text: &str) -> Result<String, Allowed> {
 fn stages(to: &mut LoadBalancerProperties, words: &[&str]) -> Result<(), Allowed> {
     let read = |word: &&str| {
         StageName::read(word).ok_or(if StageName::not_yet(word) {
-            "default, zone-preference, weighted or hint: this version has no such stage yet"
+            "default, zone-preference, weighted, hint or health-check: this version has no such stage yet"
         } else {
             StageName::ALLOWED
         })

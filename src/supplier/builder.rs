@@ -12,10 +12,11 @@ use super::{
     Chain, DiscoverySupplier, HealthStage, ListStage, Rank, RequestStage, ServiceInstanceListSupplier,
 };
 use crate::config::{
-    CacheProperties, LoadBalancerProperties, Refresh, StageName, Staleness, UnknownGroup, ZeroWeight,
+    CacheProperties, HealthCheckProperties, LoadBalancerProperties, ProbeName, Refresh, StageName, Staleness,
+    UnknownGroup, ZeroWeight,
 };
 use crate::discovery::{DiscoveryClient, Lists};
-use crate::health::HealthCheck;
+use crate::health::{HealthCheck, TcpProbe};
 use crate::state::BackOff;
 use crate::{InvalidServiceId, ServiceId};
 
@@ -47,6 +48,8 @@ pub struct SupplierBuilder {
     lists: Vec<Arc<dyn ListStage>>,
     zone: Option<ZonePreference>,
     health: Option<HealthCheck>,
+    /// What properties ask for and this build cannot do.
+    refused: Option<String>,
     hint: Option<HintStage>,
     routes: Vec<MetadataRoute>,
     requests: Vec<Arc<dyn RequestStage>>,
@@ -77,6 +80,7 @@ impl SupplierBuilder {
             lists: Vec::new(),
             zone: None,
             health: None,
+            refused: None,
             hint: None,
             routes: Vec::new(),
             requests: Vec::new(),
@@ -249,6 +253,15 @@ impl SupplierBuilder {
                 None => stage,
             });
         }
+        if p.configurations.contains(&StageName::HealthCheck) {
+            self.health = match health_check(&p.health_check) {
+                Ok(check) => check,
+                Err(why) => {
+                    self.refused = Some(why);
+                    None
+                }
+            };
+        }
         for route in &p.routing {
             let mut stage = MetadataRoute::by(route.metadata.as_str());
             if let Some(name) = &route.header {
@@ -283,6 +296,9 @@ impl SupplierBuilder {
     pub fn build(self) -> Result<Supplier, BuildError> {
         let service = self.service.map_err(|error| BuildError::new("?", error.to_string()))?;
         let refuse = |why: String| BuildError::new(service.as_str(), why);
+        if let Some(why) = self.refused {
+            return Err(refuse(why));
+        }
         if self.bases > 1 {
             return Err(refuse(format!("{} bases are given, but lists come from one place", self.bases)));
         }
@@ -345,6 +361,36 @@ impl SupplierBuilder {
         let (runtime, seed) = (self.runtime, self.seed);
         Ok(Supplier { base, chain, settings, runtime, seed, streams: Streams::default() })
     }
+}
+
+/// The checks that properties ask for; `None` when a blank path switches them off.
+fn health_check(p: &HealthCheckProperties) -> Result<Option<HealthCheck>, String> {
+    let check = match p.probe {
+        ProbeName::Tcp => HealthCheck::new(match p.port {
+            Some(port) => TcpProbe::default().with_port(port),
+            None => TcpProbe::default(),
+        }),
+        _ if p.path.trim().is_empty() => return Ok(None),
+        _ => http_check(p)?,
+    };
+    let check = check.with_initial_delay(p.initial_delay).with_interval(p.interval).with_timeout(p.timeout);
+    let check = check.with_rise(p.rise).with_fall(p.fall).with_fail_open(p.fail_open);
+    Ok(Some(check.with_concurrency(p.concurrency as usize).with_repeat(p.repeat_health_check)))
+}
+
+#[cfg(feature = "reqwest")]
+fn http_check(p: &HealthCheckProperties) -> Result<HealthCheck, String> {
+    let probe =
+        crate::health::HttpProbe::new(p.path.trim()).map_err(|error| format!("health-check: {error}"))?;
+    Ok(HealthCheck::new(match p.port {
+        Some(port) => probe.with_port(port),
+        None => probe,
+    }))
+}
+
+#[cfg(not(feature = "reqwest"))]
+fn http_check(_: &HealthCheckProperties) -> Result<HealthCheck, String> {
+    Err("health-check.probe: http needs the feature `reqwest`; tcp needs none".to_owned())
 }
 
 impl From<&str> for ZonePreference {

@@ -31,7 +31,7 @@ fn unknown_keys_warn_with_the_nearest_name() {
         ("evenkeel.routing[0].hedaer: a", Some("evenkeel.routing[0].header")),
         ("evenkeel.client.billing.cache.ttl: 5s", Some("evenkeel.clients.billing.cache.ttl")),
         ("evenkeel.something-else-entirely: 5s", None),
-        ("spring.cloud.loadbalancer.health-check.interval: 5s", None),
+        ("spring.cloud.loadbalancer.health-check.refetch-instances: true", None),
         ("spring.cloud.loadbalancer.retry.enabled: true", None),
         ("evenkeel.clients.billing.cache.capacity: 5", Some("evenkeel.cache.capacity")),
         ("evenkeel: text", None),

@@ -1,5 +1,7 @@
 use std::fmt;
-use std::path::{Path, PathBuf};
+#[cfg(feature = "file")]
+use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -164,7 +166,10 @@ impl LoadBalancersBuilder {
         }
         let live = match self.live {
             Some(live) => live,
+            #[cfg(feature = "file")]
             None => LiveProperties::new(initial(self.file.as_deref())?),
+            #[cfg(not(feature = "file"))]
+            None => LiveProperties::new(Properties::default()),
         };
         let runtime = self.runtime.clone();
         let recipe = Recipe::new(self.discovery, live, code, self.runtime, self.seed)?.following(self.simple);
@@ -207,11 +212,10 @@ impl fmt::Debug for LoadBalancersBuilder {
 }
 
 /// What holds when the code gives no properties.
+#[cfg(feature = "file")]
 fn initial(file: Option<&Path>) -> Result<Properties, BuildError> {
-    #[cfg(feature = "file")]
-    if let Some(path) = file {
-        return Properties::load(path).map_err(|error| BuildError::new("*", error.to_string()));
+    match file {
+        Some(path) => Properties::load(path).map_err(|error| BuildError::new("*", error.to_string())),
+        None => Ok(Properties::default()),
     }
-    let _ = file;
-    Ok(Properties::default())
 }
