@@ -206,7 +206,8 @@ impl LoadBalancer {
         self.pick(request)
     }
 
-    #[inline]
+    /// One body for every caller: the tests before it are inlined, and it is long.
+    #[inline(never)]
     fn pick(&self, request: &Request<'_>) -> Result<Choice, ChooseError> {
         let board = &self.core.driver.publish;
         let guard = board.snapshot.load();
