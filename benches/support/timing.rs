@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 /// Picks in a round: with a floor of some ten nanoseconds a round is over before the scheduler looks round for another
 /// process, and the longest list is still gone round twice.
 pub const PICKS: usize = 20_000;
+/// The same for two threads, which the scheduler has to leave alone both at once.
+const PICKS_TOGETHER: usize = 5_000;
 /// Rounds of a bar: odd, so that there is one in the middle.
 const ROUNDS: usize = 101;
 /// Two threads count as running at once when this part of the longer run had both.
@@ -80,7 +82,7 @@ fn at_once(work: &(impl Fn(usize) + Sync)) -> (f64, Duration) {
             std::hint::spin_loop();
         }
         let started = Instant::now();
-        work(PICKS);
+        work(PICKS_TOGETHER);
         (started, Instant::now())
     };
     let ((a, a_end), (b, b_end)) = std::thread::scope(|scope| {

@@ -199,14 +199,15 @@ impl LoadBalancer {
     }
 
     /// What is left of [`try_choose`](Self::try_choose) without the test of the list's age: for the benches, which tell
-    /// what that test costs, and therefore call it, as they call that one.
+    /// what that test costs.
     #[doc(hidden)]
-    #[inline(never)]
+    #[inline]
     pub fn pick_untested(&self, request: &Request<'_>) -> Result<Choice, ChooseError> {
         self.pick(request)
     }
 
-    #[inline]
+    /// One body for every caller: the tests before it are inlined, and it is long.
+    #[inline(never)]
     fn pick(&self, request: &Request<'_>) -> Result<Choice, ChooseError> {
         let board = &self.core.driver.publish;
         let guard = board.snapshot.load();
