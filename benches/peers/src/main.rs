@@ -91,8 +91,8 @@ fn compare(name: &str, limit: Option<f64>, ours: &LoadBalancer, peer: &mut dyn F
     const COUNT: u32 = 1_000;
     pick(ours, 1);
     peer(1);
-    let made_here = counting::allocations(|| pick(ours, COUNT as usize));
-    let made_there = counting::allocations(|| peer(COUNT as usize));
+    let by_us = counting::allocations(|| pick(ours, COUNT as usize));
+    let by_peer_itself = counting::allocations(|| peer(COUNT as usize));
     let per = |made: u64| u32::try_from(made).map_or(f64::INFINITY, f64::from) / f64::from(COUNT);
     for run in 1..=RUNS {
         let (mut own, mut other) = (Vec::new(), Vec::new());
@@ -107,8 +107,8 @@ fn compare(name: &str, limit: Option<f64>, ours: &LoadBalancer, peer: &mut dyn F
             };
             println!(
                 "{name:<38} {other:>8.1} {:>6.2} {own:>8.1} {:>6.2} {ratio:>7.1}x  {limit:>7}  {word}",
-                per(made_there),
-                per(made_here),
+                per(by_peer_itself),
+                per(by_us),
             );
             return ok;
         }
