@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::published::Published;
 use super::snapshot::{Branch, Confirmed, Node, Snapshot};
 use super::view::View;
 use crate::policy::{Cursor, Policy};
@@ -22,7 +23,7 @@ use crate::{ServiceId, ServiceInstance, Weight};
 
 /// The published snapshot, and what outlives it.
 pub(crate) struct Board {
-    pub(super) snapshot: ArcSwapOption<Snapshot>,
+    pub(super) snapshot: Published,
     pub(super) service: Arc<ServiceState>,
     pub(super) random: Random,
     changes: watch::Sender<u64>,
@@ -71,7 +72,7 @@ impl Board {
         seed: Option<u64>,
     ) -> Self {
         Self {
-            snapshot: ArcSwapOption::empty(),
+            snapshot: Published::new(),
             service,
             random: Random::new(seed),
             changes: watch::Sender::new(0),
@@ -245,7 +246,7 @@ impl Publish for Board {
         let mut control = self.control.lock();
         // Cleared together with the snapshot: a list that is the one before has one.
         let Some(list) = List::after(control.list.as_ref(), list, self.service.id()) else {
-            if let Some(current) = &*self.snapshot.load() {
+            if let Some(current) = self.snapshot.load_full() {
                 current.confirmed.confirm(now, origin);
             }
             return false;
@@ -267,7 +268,7 @@ impl Publish for Board {
     }
 
     fn mark(&self, origin: Origin) {
-        if let Some(current) = &*self.snapshot.load() {
+        if let Some(current) = self.snapshot.load_full() {
             if current.origin() == Origin::Push {
                 // A watch confirms its list as long as it is open: age starts now.
                 current.confirmed.confirm(Instant::now(), origin);
@@ -284,7 +285,7 @@ impl Publish for Board {
     }
 
     fn has_instances(&self) -> Option<bool> {
-        self.snapshot.load().as_ref().map(|snapshot| snapshot.known > 0)
+        self.snapshot.load_full().map(|snapshot| snapshot.known > 0)
     }
 
     fn raw(&self) -> Vec<ServiceInstance> {

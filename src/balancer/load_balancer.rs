@@ -209,9 +209,13 @@ impl LoadBalancer {
     /// One body for every caller: the tests before it are inlined, and it is long.
     #[inline(never)]
     fn pick(&self, request: &Request<'_>) -> Result<Choice, ChooseError> {
+        self.core.driver.publish.snapshot.with(|snapshot| self.pick_from(snapshot, request))
+    }
+
+    #[inline]
+    fn pick_from(&self, snapshot: Option<&Snapshot>, request: &Request<'_>) -> Result<Choice, ChooseError> {
         let board = &self.core.driver.publish;
-        let guard = board.snapshot.load();
-        let Some(snapshot) = &*guard else { return Err(self.error(ChooseErrorKind::NotReady)) };
+        let Some(snapshot) = snapshot else { return Err(self.error(ChooseErrorKind::NotReady)) };
         let picked = match snapshot.view(request) {
             Some(Some(view)) => view.pick(request, &board.random),
             Some(None) => return Err(self.nothing(snapshot, Reason::NoGroup)),

@@ -6,6 +6,7 @@ mod choosing;
 mod error;
 mod load_balancer;
 mod many;
+mod published;
 mod snapshot;
 mod view;
 
