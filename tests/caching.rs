@@ -475,6 +475,104 @@ async fn a_watch_nobody_calls_is_closed_and_an_idle_source_is_not_asked() {
     assert_eq!(source.watches.load(std::sync::atomic::Ordering::SeqCst), 2);
 }
 
+/// One watch that gives a list and stays open; every later one is refused.
+#[derive(Debug, Default)]
+struct Once(std::sync::atomic::AtomicUsize);
+
+#[evenkeel::async_trait]
+impl evenkeel::discovery::DiscoveryClient for Once {
+    fn name(&self) -> &str {
+        "once"
+    }
+    async fn instances(&self, _: &evenkeel::ServiceId) -> Answer {
+        Err(refused())
+    }
+    fn watch(&self, _: &evenkeel::ServiceId) -> Option<evenkeel::discovery::Lists> {
+        use futures_util::{StreamExt, stream};
+        Some(match self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
+            0 => stream::once(async { Ok(list("a")) }).chain(stream::pending()).boxed(),
+            _ => stream::once(async { Err(refused()) }).boxed(),
+        })
+    }
+    async fn services(&self) -> Result<Vec<evenkeel::ServiceId>, evenkeel::discovery::SupplyError> {
+        Ok(Vec::new())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bound_of_staleness_counts_from_the_end_of_the_watch_and_not_from_its_last_list() {
+    let bounded = chain(Once::default()).with_stale_if_error(Staleness::For(Duration::from_secs(120)));
+    let lb = over(bounded, evenkeel::policy::RoundRobin::default());
+    for _ in 0..60 {
+        assert_eq!(pick(&lb).await, "a");
+        advance(60.0).await;
+    }
+    // Nobody calls: the watch is closed. Until then it confirmed the list.
+    while lb.snapshot().unwrap().origin() == Origin::Push {
+        advance(1.0).await;
+    }
+    assert!(lb.source_health().last_ok.unwrap().elapsed() < Duration::from_secs(2));
+    for second in 1..110 {
+        advance(1.0).await;
+        assert!(lb.choose(&Request::EMPTY).await.is_ok(), "{second} s after the watch was closed");
+    }
+    advance(60.0).await;
+    assert!(lb.choose(&Request::EMPTY).await.is_err());
+}
+
+#[test]
+fn a_bound_of_staleness_counts_from_the_death_of_the_runtime_of_a_watch() {
+    let bounded = chain(Once::default()).with_stale_if_error(Staleness::For(Duration::from_secs(2)));
+    let lb = over(bounded, evenkeel::policy::RoundRobin::default());
+    let (first, second) = (runtime(), runtime());
+    first.block_on(pick(&lb));
+    std::thread::sleep(Duration::from_millis(2_100));
+    drop(first);
+    second.block_on(async {
+        while lb.last_error().is_none_or(|error| error.kind() == SupplyErrorKind::Aborted) {
+            assert_eq!(pick(&lb).await, "a");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(pick(&lb).await, "a", "the list was confirmed a moment ago");
+    });
+}
+
+/// A watch that gives a list and then nothing but errors, one a millisecond.
+#[derive(Debug)]
+struct Restless(std::sync::Arc<std::sync::atomic::AtomicUsize>);
+#[evenkeel::async_trait]
+impl evenkeel::discovery::DiscoveryClient for Restless {
+    fn name(&self) -> &str {
+        "restless"
+    }
+    async fn instances(&self, _: &evenkeel::ServiceId) -> Answer {
+        Err(refused())
+    }
+    fn watch(&self, _: &evenkeel::ServiceId) -> Option<evenkeel::discovery::Lists> {
+        let tries = std::sync::Arc::clone(&self.0);
+        Some(Box::pin(futures_util::stream::unfold(tries, |tries| async move {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            let first = tries.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0;
+            Some((if first { Ok(list("a")) } else { Err(refused()) }, tries))
+        })))
+    }
+    async fn services(&self) -> Result<Vec<evenkeel::ServiceId>, evenkeel::discovery::SupplyError> {
+        Ok(Vec::new())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_errs_again_and_again_gets_a_pause() {
+    let tries = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let lb = balancer(Restless(std::sync::Arc::clone(&tries)));
+    for _ in 0..60 {
+        assert_eq!(pick(&lb).await, "a");
+        advance(1.0).await;
+    }
+    let tries = tries.load(std::sync::atomic::Ordering::SeqCst);
+    assert!((4..=40).contains(&tries), "{tries} in a minute");
+}
+
 /// A runtime that can be shut down under a look-up.
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()

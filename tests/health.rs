@@ -268,6 +268,28 @@ async fn probing_rests_without_callers_and_goes_on_with_the_next() {
     assert_eq!(handle.metrics().num_alive_tasks(), before);
 }
 
+#[test]
+fn a_prober_whose_runtime_dies_goes_on_with_the_next_caller() {
+    let build =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (first, second) = (build(), build());
+    let probe = Fake::new();
+    let check = HealthCheck::new(probe.clone()).with_interval(Duration::from_millis(20));
+    // The list never changes.
+    let lb = checked(Pull::always("a b", Duration::ZERO), check);
+    let asked_again = async |after: usize| {
+        while probe.asked("a") <= after {
+            pick(&lb).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let asked_again = async |after| tokio::time::timeout(Duration::from_secs(10), asked_again(after)).await;
+    first.block_on(asked_again(1)).unwrap();
+    drop(first);
+    let asked = probe.asked("a");
+    second.block_on(asked_again(asked + 2)).expect("probing goes on");
+}
+
 #[tokio::test(start_paused = true)]
 async fn many_instances_are_probed_a_few_at_a_time_and_a_panic_is_a_failure() {
     #[derive(Debug)]

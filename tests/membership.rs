@@ -383,6 +383,28 @@ async fn a_dead_server_is_skipped_at_once_and_probed_with_back_off() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_probing_call_that_is_answered_brings_the_instance_back_before_its_body_ends() {
+    let lb = balancer(Pull::always("a b c", Duration::ZERO));
+    refuse(&lb, "a").await;
+    advance(1.1).await;
+    let probe = choice_of(&lb, "a").await;
+    assert!(probe.state().is_skipped());
+    // A stream of events may last for hours, and many a caller never reads the body.
+    let answer = probe.track(http::Response::new(http_body_util::Full::new(&b"still coming"[..])));
+    even(&picks(&lb, 300).await, "a b c", 100, 1);
+    drop(answer);
+    even(&picks(&lb, 300).await, "a b c", 100, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_back_off_without_end_is_ordinary_input() {
+    let endless = chain(Pull::always("a b", Duration::ZERO)).with_back_off(Duration::MAX, Duration::MAX);
+    let lb = over(endless, evenkeel::policy::RoundRobin::default());
+    refuse(&lb, "a").await;
+    even(&picks(&lb, 10).await, "b", 10, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_burst_of_failures_is_one_back_off_and_other_failures_are_none() {
     let lb = balancer(Pull::always("a", Duration::ZERO));
     let mut burst = Vec::new();

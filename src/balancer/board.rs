@@ -1,8 +1,9 @@
 //! Where the lists of a driver become snapshots.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -96,28 +97,45 @@ impl Board {
 
     /// Other stages and another policy over the same instances and states.
     pub(crate) fn reconfigure(&self, chain: Chain, policy: Arc<dyn Policy>) {
-        let mut control = self.control.lock();
-        control.chain = chain;
-        self.policy.store(Arc::new(policy));
-        self.again(&mut control, true);
-        drop(control);
-        self.if_dirty();
+        self.with(|control| {
+            control.chain = chain;
+            self.policy.store(Arc::new(policy));
+            self.again(control, true);
+        });
     }
 
-    /// Makes the snapshot again from the newest list.
+    /// Works on the control state, and afterwards does what a stage asked for while it was held.
+    fn with<T>(&self, work: impl FnOnce(&mut Control) -> T) -> T {
+        let done = work(&mut self.control.lock());
+        self.if_dirty();
+        done
+    }
+
+    /// Makes the snapshot again from the newest list. A stage that panics at it, on whose thread ever this is, leaves the
+    /// last snapshot.
     fn again(&self, control: &mut Control, force: bool) {
         if let Some(list) = control.list.clone() {
             let current = self.snapshot.load_full();
             let (origin, at) =
                 current.map_or((Origin::Stale, Instant::now()), |c| (c.origin(), c.confirmed_at()));
-            self.rebuild(control, list, origin, at, force);
+            let rebuild = || self.rebuild(control, list, origin, at, force);
+            if catch_unwind(AssertUnwindSafe(rebuild)).is_err() {
+                tracing::error!(
+                    service = %self.service.id(), "a stage of the chain or the policy panicked; the last list stands"
+                );
+            }
         }
     }
 
     /// Does what a stage asked for while somebody held the control state. Never waits for it: whoever holds it comes here
     /// afterwards.
     fn if_dirty(&self) {
-        while self.dirty.load(Ordering::Acquire) {
+        loop {
+            // Between "asked" and "is it held", and between "let go" and "was anything asked": one of the two sees the other.
+            fence(Ordering::SeqCst);
+            if !self.dirty.load(Ordering::Acquire) {
+                return;
+            }
             let Some(mut control) = self.control.try_lock() else { return };
             self.dirty.store(false, Ordering::Release);
             // What a stage inside groups would do now is not known before it has done it.
@@ -132,23 +150,23 @@ impl Board {
 
     /// How many instance states are kept, those of instances that left lately included.
     pub(crate) fn tracked(&self) -> usize {
-        self.control.lock().registry.len()
+        self.with(|control| control.registry.len())
     }
 
     /// Calls in flight to all of those.
     pub(crate) fn in_flight(&self) -> u32 {
-        self.control.lock().registry.all().map(|state| state.in_flight()).sum()
+        self.with(|control| control.registry.all().map(|state| state.in_flight()).sum())
     }
 
     /// Makes a snapshot of `list`; whether it differs from the one before.
     fn rebuild(&self, control: &mut Control, list: List, origin: Origin, now: Instant, force: bool) -> bool {
+        let mut changed = std::mem::replace(&mut control.broken, true) || force;
         let current = self.snapshot.load_full();
         let known = u32::try_from(list.raw.len()).unwrap_or(u32::MAX);
         let service = self.service.id();
         let (usable, reason, why) = control.chain.usable(list.named.clone(), service);
         let policy = self.policy();
         let needs = policy.needs();
-        let mut changed = std::mem::replace(&mut control.broken, true) || force;
         let mut members: Vec<Member> = Vec::with_capacity(usable.len());
         for instance in usable {
             let (weight, wrong) = control.chain.weights.weigh(&instance);
@@ -243,22 +261,21 @@ impl List {
 
 impl Publish for Board {
     fn publish(&self, list: Vec<ServiceInstance>, origin: Origin, now: Instant) -> bool {
-        let mut control = self.control.lock();
-        // Cleared together with the snapshot: a list that is the one before has one.
-        let Some(list) = List::after(control.list.as_ref(), list, self.service.id()) else {
-            if let Some(current) = self.snapshot.load_full() {
-                current.confirmed.confirm(now, origin);
-            }
-            return false;
-        };
-        let changed = self.rebuild(&mut control, list, origin, now, false);
-        drop(control);
-        self.if_dirty();
-        changed
+        self.with(|control| {
+            // Cleared together with the snapshot: a list that is the one before has one, unless a stage panicked at it.
+            let before = control.list.as_ref().filter(|_| !control.broken);
+            let Some(list) = List::after(before, list, self.service.id()) else {
+                if let Some(current) = self.snapshot.load_full() {
+                    current.confirmed.confirm(now, origin);
+                }
+                return false;
+            };
+            self.rebuild(control, list, origin, now, false)
+        })
     }
 
     fn wake(&self) {
-        let chain = self.control.lock().chain.clone();
+        let chain = self.with(|control| control.chain.clone());
         chain.wake();
     }
 
@@ -279,9 +296,10 @@ impl Publish for Board {
     }
 
     fn clear(&self) {
-        let mut control = self.control.lock();
-        control.list = None;
-        control.before = self.snapshot.swap(None);
+        self.with(|control| {
+            control.list = None;
+            control.before = self.snapshot.swap(None);
+        });
     }
 
     fn has_instances(&self) -> Option<bool> {
@@ -289,7 +307,7 @@ impl Publish for Board {
     }
 
     fn raw(&self) -> Vec<ServiceInstance> {
-        self.control.lock().list.as_ref().map(|list| list.raw.clone()).unwrap_or_default()
+        self.with(|control| control.list.as_ref().map(|list| list.raw.clone()).unwrap_or_default())
     }
 
     fn run_on(&self, runtime: &Handle) {
@@ -490,4 +508,59 @@ fn widest(view: &Arc<View>) -> &Arc<View> {
 /// How old the list of `snapshot` is, for an error.
 pub(super) fn age(snapshot: &Snapshot) -> Duration {
     snapshot.age()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+    use crate::policy::RoundRobin;
+    use crate::supplier::{ListStage, Rank, StageCx, WeightsStage};
+
+    /// Counts how often it runs; panics once it ran three times.
+    #[derive(Debug, Default)]
+    struct Counting(Arc<AtomicU32>);
+
+    impl ListStage for Counting {
+        fn name(&self) -> &'static str {
+            "counting"
+        }
+        fn rank(&self) -> Rank {
+            Rank::Filter(0)
+        }
+        fn apply(&self, _: &mut Vec<ServiceInstance>, _: &StageCx<'_>) {
+            assert!(self.0.fetch_add(1, Ordering::SeqCst) < 3, "broken on purpose");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_stage_asks_for_while_the_state_is_held_is_done_afterwards_by_whoever_held_it() {
+        let runs = Arc::new(AtomicU32::new(0));
+        let chain = || {
+            let stage = Arc::new(Counting(Arc::clone(&runs)));
+            Chain::new(vec![stage], Vec::new(), WeightsStage::off())
+        };
+        let service = Arc::new(ServiceState::new(ServiceId::new("s").unwrap()));
+        let board = Board::new(service, chain(), Arc::new(RoundRobin::default()), Some(1));
+        let list = || vec![ServiceInstance::new("10.0.0.1", 80).unwrap()];
+        let ran = || runs.load(Ordering::SeqCst);
+        board.publish(list(), Origin::Pull, Instant::now());
+        board.publish(list(), Origin::Pull, Instant::now());
+        assert_eq!(ran(), 1, "an equal list runs nothing");
+        // Each of these is a moment in which a verdict of a health check may arrive.
+        board.with(|_| board.recompute());
+        assert_eq!(ran(), 2);
+        board.dirty.store(true, Ordering::Release);
+        board.publish(list(), Origin::Pull, Instant::now());
+        assert_eq!(ran(), 3);
+        // A stage that panics, on whose thread ever, leaves the snapshot; the next list tries it again.
+        board.dirty.store(true, Ordering::Release);
+        assert_eq!(board.in_flight(), 0);
+        board.reconfigure(chain(), Arc::new(RoundRobin::default()));
+        assert_eq!((ran(), board.snapshot.load_full().unwrap().len()), (5, 1));
+        runs.store(0, Ordering::SeqCst);
+        board.publish(list(), Origin::Pull, Instant::now());
+        assert_eq!(ran(), 1);
+    }
 }

@@ -58,7 +58,8 @@ impl Drop for Held {
 
 impl<B: Body> TrackedBody<B> {
     /// `classify` says what an error of the body means.
-    pub(crate) fn new(inner: B, lease: Choice, status: u16, classify: fn(&B::Error) -> Failure) -> Self {
+    pub(crate) fn new(inner: B, mut lease: Choice, status: u16, classify: fn(&B::Error) -> Failure) -> Self {
+        lease.answered();
         let mut lease = Held { lease: Some(lease), status };
         if inner.is_end_stream() {
             lease.end(Outcome::Status(status));

@@ -76,6 +76,14 @@ impl Choice {
         Ok(self.target(None)?.url(path_and_query))
     }
 
+    /// The instance answered: if this call probes it, it is back in use now, however long the body takes and whether or
+    /// not anybody reads it.
+    fn answered(&mut self) {
+        if std::mem::take(&mut self.probe) {
+            self.state.restore();
+        }
+    }
+
     /// Ends the lease with what came of the call.
     pub fn complete(mut self, outcome: Outcome) {
         self.outcome = outcome;

@@ -188,27 +188,37 @@ impl InstanceState {
         }
     }
 
-    fn restore(&self) {
-        if !self.fitness.restore() {
-            return;
+    /// The instance answered: it is in use again.
+    pub(crate) fn restore(&self) {
+        {
+            // The whole step under one lock, as in `skip`: an alarm that a failure of this moment arms must not be
+            // cancelled, or nothing would ever bring the instance back.
+            let mut skip = self.skip.lock();
+            if !self.fitness.restore() {
+                return;
+            }
+            self.alarm.cancel();
+            (skip.failures, skip.until) = (0, None);
         }
-        self.alarm.cancel();
-        let mut skip = self.skip.lock();
-        (skip.failures, skip.until) = (0, None);
-        drop(skip);
         tracing::info!(service = %self.service.id(), instance = %self.instance(), "instance is back in use");
     }
 
     fn skip(state: &Arc<Self>, probe: bool) {
-        if !state.fitness.fail(probe) {
-            return;
-        }
         let (runtime, limits) = state.service.back_off();
         let (after, failures) = {
             let mut skip = state.skip.lock();
+            if !state.fitness.fail(probe) {
+                return;
+            }
             let after = limits.after(skip.failures);
             skip.failures = skip.failures.saturating_add(1);
-            skip.until = Some(Instant::now() + after);
+            skip.until = Instant::now().checked_add(after);
+            match runtime {
+                Some(runtime) => {
+                    state.alarm.arm(&runtime, after, Arc::new(BackOffOver(Arc::downgrade(state))));
+                }
+                None => state.fitness.probe_due(),
+            }
             (after, skip.failures)
         };
         tracing::info!(
@@ -218,12 +228,6 @@ impl InstanceState {
             back_off_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
             "instance is skipped: a call could not be sent to it"
         );
-        match runtime {
-            Some(runtime) => {
-                state.alarm.arm(&runtime, after, Arc::new(BackOffOver(Arc::downgrade(state))));
-            }
-            None => state.fitness.probe_due(),
-        }
     }
 }
 
@@ -244,5 +248,26 @@ impl fmt::Debug for InstanceState {
             .field("in_flight", &self.in_flight())
             .field("skipped", &self.is_skipped())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_returns_in_one_step_so_that_a_failure_of_that_moment_keeps_its_alarm() {
+        let service = Arc::new(ServiceState::new(ServiceId::new("s").unwrap()));
+        let state = InstanceState::new(0, &ServiceInstance::new("10.0.0.1", 80).unwrap(), &service);
+        assert!(state.fitness.fail(false));
+        let step = state.skip.lock();
+        std::thread::scope(|scope| {
+            scope.spawn(|| state.restore());
+            std::thread::sleep(Duration::from_millis(20));
+            // In use before its alarm is cancelled, it could fail again and lose the new one.
+            assert!(state.is_skipped());
+            drop(step);
+        });
+        assert!(!state.is_skipped());
     }
 }

@@ -56,6 +56,19 @@ async fn calls_in_flight_and_rotations_survive_and_who_is_not_concerned_does_not
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_empty_list_keeps_its_short_life_when_properties_change() {
+    let registry = SimpleDiscovery::new();
+    let live = LiveProperties::new(Properties::default());
+    let balancers = LoadBalancers::builder(registry.clone().polling()).live(live.clone()).build().unwrap();
+    let lb = balancers.get("orders").unwrap();
+    assert!(lb.choose(&evenkeel::Request::EMPTY).await.is_err());
+    change(&live, |properties| properties.set_for("orders", "cache.ttl", "40s")).await;
+    registry.set(lb.service_id(), support::list("a"));
+    support::advance(1.1).await;
+    assert_eq!(support::pick(&lb).await, "a");
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_policy_and_another_zone_hold_at_once() {
     let registry =
         SimpleDiscovery::new().with_instances("orders", support::with("zone", "a=1 b=2 c=2")).unwrap();

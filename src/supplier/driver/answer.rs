@@ -178,6 +178,9 @@ impl<P: Publish> Driver<P> {
             .of_service(self.base.service_id());
         {
             let mut control = self.control.lock();
+            if self.word.load().is_watching() {
+                control.confirmed_until_now();
+            }
             control.last_error = Some(error);
             control.backing_off = false;
             control.failures = control.failures.saturating_add(1);
@@ -197,6 +200,7 @@ impl<P: Publish> Driver<P> {
     pub(super) fn fell_idle(self: &Arc<Self>) {
         let settings = {
             let mut control = self.control.lock();
+            control.confirmed_until_now();
             control.limit = Instant::now().checked_add(control.settings.hard_age);
             Arc::clone(&control.settings)
         };

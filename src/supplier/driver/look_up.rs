@@ -97,7 +97,7 @@ async fn subscribe<P: Publish>(driver: &Weak<Driver<P>>) -> Option<Duration> {
     };
     // Whether it is a watch, and whether it has given a list yet.
     let (mut watch, mut delivered) = (false, false);
-    let mut skipped = 0;
+    let (mut skipped, mut calm) = (0, None);
     loop {
         // Look ahead: a stream that ends behind its item was a look-up, one that is not ready is a watch. One that
         // panicked must not be polled again.
@@ -131,7 +131,7 @@ async fn subscribe<P: Publish>(driver: &Weak<Driver<P>>) -> Option<Duration> {
             Ok(list) => match take(&driver.upgrade()?, list, watch) {
                 Ok(_) if !watch => return None,
                 Ok(next) => {
-                    delivered = true;
+                    (delivered, calm) = (true, None);
                     let believe = match next {
                         Next::BelieveAt(at) => Some(at),
                         Next::Go => None,
@@ -146,16 +146,17 @@ async fn subscribe<P: Publish>(driver: &Weak<Driver<P>>) -> Option<Duration> {
                 }
             },
             Err(error) => {
-                let what = match (watch, delivered) {
+                let what = match (watch, std::mem::take(&mut delivered)) {
                     (false, _) => Failed::LookUp,
                     (true, false) => Failed::Watch,
                     (true, true) => Failed::LiveWatch,
                 };
-                delivered = false;
                 let pause = driver.upgrade()?.failed(error, what);
-                if over {
+                // One that errs again and again without a pause of its own gets ours.
+                if over || calm.is_some_and(|until: Instant| Instant::now() < until) {
                     return watch.then_some(pause);
                 }
+                calm = Instant::now().checked_add(pause);
                 // Some sources report an error and go on by themselves. One that says nothing for long is left.
                 match tokio::time::timeout(patience, next(&mut lists)).await {
                     Ok(Some(newer)) => item = newer,

@@ -102,6 +102,18 @@ struct Control {
     poking: Option<JoinHandle<()>>,
 }
 
+impl Control {
+    /// The watch ends here. It confirmed its list until now, unless it had broken or gives an empty one: age starts now,
+    /// and not when the list last changed.
+    fn confirmed_until_now(&mut self) {
+        if self.confirmed.is_some() && self.last_error.is_none() && self.empty_since.is_none() {
+            let now = Instant::now();
+            self.confirmed = Some(now);
+            self.limit = now.checked_add(self.settings.hard_age);
+        }
+    }
+}
+
 /// Why a pick cannot be served at once.
 pub(crate) enum Unready {
     /// Wait for the look-up.
@@ -169,8 +181,15 @@ impl<P: Publish> Driver<P> {
             let settings = Arc::clone(&control.settings);
             let rearm = match (control.confirmed, &control.last_error, self.word.load().is_busy()) {
                 (Some(confirmed), None, false) => {
-                    control.limit = confirmed.checked_add(settings.hard_age);
-                    Some(settings.ttl.saturating_sub(confirmed.elapsed()))
+                    // An empty list keeps its short life.
+                    let empty = self.publish.has_instances() == Some(false);
+                    control.limit = confirmed.checked_add(settings.hard_age).filter(|_| !empty);
+                    let (life, expires) = match (empty, settings.caching) {
+                        (true, _) => (settings.empty_life, true),
+                        (false, true) => (settings.ttl, settings.refresh_waits),
+                        (false, false) => (Duration::ZERO, true),
+                    };
+                    Some((life.saturating_sub(confirmed.elapsed()), expires))
                 }
                 _ => None,
             };
@@ -183,9 +202,8 @@ impl<P: Publish> Driver<P> {
                 disk::save(dir, self.base.service_id(), self.publish.raw());
             }
         }
-        if let Some(left) = rearm {
-            let caching = settings.caching;
-            self.ring(if caching { left } else { Duration::ZERO }, settings.refresh_waits || !caching);
+        if let Some((left, expires)) = rearm {
+            self.ring(left, expires);
         }
     }
 
@@ -411,10 +429,13 @@ impl<P: Publish> Driver<P> {
 
     /// A caller answered the question whether anybody is there.
     fn seen(self: &Arc<Self>) {
+        // The caller's runtime before that of the last look-up, which may be gone by now.
+        let runtime = self.runtime.clone().or_else(|| Handle::try_current().ok());
         let sleeping = {
             let mut control = self.control.lock();
             control.used = Instant::now();
-            std::mem::take(&mut control.wake).then(|| control.runtime.clone()).flatten()
+            let runtime = runtime.or_else(|| control.runtime.clone());
+            runtime.filter(|_| std::mem::take(&mut control.wake))
         };
         if let Some(runtime) = sleeping {
             let driver = Arc::downgrade(self);

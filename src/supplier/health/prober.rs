@@ -1,6 +1,7 @@
 //! The task that probes.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ use crate::health::{HealthCheck, ProbeError};
 /// next begins, and many instances are not all asked in one moment.
 const SPREAD: u32 = 4;
 
-pub(super) async fn run(shared: Weak<Shared>, mut targets: watch::Receiver<Arc<[ServiceInstance]>>) {
+pub(super) async fn run(running: Running, mut targets: watch::Receiver<Arc<[ServiceInstance]>>) {
+    let shared = &running.0;
     let Some(check) = shared.upgrade().map(|shared| shared.check.clone()) else { return };
     sleep(check.initial_delay).await;
     let mut first = true;
@@ -29,7 +31,7 @@ pub(super) async fn run(shared: Weak<Shared>, mut targets: watch::Receiver<Arc<[
             return;
         };
         let spread = if first { Duration::ZERO } else { check.interval / SPREAD };
-        if !round(&shared, &check, asked, spread).await {
+        if !round(shared, &check, asked, spread).await {
             return;
         }
         first = false;
@@ -52,19 +54,29 @@ pub(super) async fn run(shared: Weak<Shared>, mut targets: watch::Receiver<Arc<[
             }) else {
                 return;
             };
-            if !round(&shared, &check, new, Duration::ZERO).await {
+            if !round(shared, &check, new, Duration::ZERO).await {
                 return;
             }
         }
         let Some(hub) = shared.upgrade().and_then(|shared| shared.hub.get().cloned()) else { return };
         match hub.idle_for() {
             Some(idle) if idle < check.idle => {}
-            Some(_) => {
-                // The next caller wakes the stage, which starts another task.
-                hub.wake_me();
-                return;
-            }
-            None => return,
+            // The next caller has another task started.
+            _ => return,
+        }
+    }
+}
+
+/// In the task: when it ends, be it that nobody calls or that its runtime goes away, the next caller starts another.
+pub(super) struct Running(pub(super) Weak<Shared>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Some(shared) = self.0.upgrade() else { return };
+        // In this order: who is woken finds that no task runs.
+        shared.running.store(false, Ordering::Release);
+        if let Some(hub) = shared.hub.get() {
+            hub.wake_me();
         }
     }
 }

@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -8,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::super::{Hub, ListStage, Rank, StageCx};
-use super::prober;
+use super::prober::{self, Running};
 use crate::health::{HealthCheck, ProbeError};
 use crate::{ServiceId, ServiceInstance};
 
@@ -24,6 +25,8 @@ pub(super) struct Shared {
     /// Whom to probe: the newest list, as it came to this stage.
     pub(super) targets: watch::Sender<Arc<[ServiceInstance]>>,
     pub(super) state: Mutex<State>,
+    /// A task probes.
+    pub(super) running: AtomicBool,
 }
 
 #[derive(Default)]
@@ -72,6 +75,7 @@ impl HealthStage {
                 hub: OnceLock::new(),
                 targets: watch::Sender::new(Arc::default()),
                 state: Mutex::default(),
+                running: AtomicBool::new(false),
             }),
         }
     }
@@ -79,13 +83,12 @@ impl HealthStage {
     /// Starts the prober unless it runs; without a runtime the next list does.
     fn start(&self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let mut state = self.shared.state.lock();
-        if state.task.as_ref().is_some_and(|task| !task.is_finished()) {
+        if self.shared.running.swap(true, Ordering::AcqRel) {
             return;
         }
-        let targets = self.shared.targets.subscribe();
-        let task = runtime.spawn(prober::run(Arc::downgrade(&self.shared), targets));
-        state.task = Some(task.abort_handle());
+        let (running, targets) = (Running(Arc::downgrade(&self.shared)), self.shared.targets.subscribe());
+        let task = runtime.spawn(prober::run(running, targets));
+        self.shared.state.lock().task = Some(task.abort_handle());
     }
 }
 
