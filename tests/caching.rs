@@ -783,3 +783,46 @@ mod one_thread {
         assert!((8..=11).contains(&calls), "{calls} look-ups in 500 ms at a TTL of 50 ms");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_with_an_error_at_its_heels_confirms_nothing() {
+    /// A source whose watch begins with its last good list and says at once that this is what it is.
+    #[derive(Debug)]
+    struct Broken(Instant);
+    #[evenkeel::async_trait]
+    impl evenkeel::discovery::DiscoveryClient for Broken {
+        fn name(&self) -> &str {
+            "broken"
+        }
+        async fn instances(&self, _: &evenkeel::ServiceId) -> Answer {
+            Ok(list("a"))
+        }
+        fn watch(&self, _: &evenkeel::ServiceId) -> Option<evenkeel::discovery::Lists> {
+            use futures_util::StreamExt;
+            let first = self.0.elapsed() < Duration::from_secs(1);
+            let items = if first { vec![Ok(list("a"))] } else { vec![Ok(list("a")), Err(refused())] };
+            let broken = futures_util::stream::once(async {
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                Err(refused())
+            });
+            Some(Box::pin(
+                futures_util::stream::iter(items).chain(broken).chain(futures_util::stream::pending()),
+            ))
+        }
+        async fn services(&self) -> Result<Vec<evenkeel::ServiceId>, evenkeel::discovery::SupplyError> {
+            Ok(Vec::new())
+        }
+    }
+    let bounded = chain(Broken(Instant::now())).with_stale_if_error(Staleness::For(Duration::from_secs(120)));
+    let lb = over(bounded, evenkeel::policy::RoundRobin::default());
+    pick(&lb).await;
+    let mut ended = None;
+    for t in 1..=400 {
+        advance(1.0).await;
+        if lb.choose(&Request::EMPTY).await.is_err() {
+            ended.get_or_insert(t);
+        }
+    }
+    // Confirmed for 10 s, then 120 s more, and at most one more pause of the back-off.
+    assert!(ended.is_some_and(|t| (130..=165).contains(&t)), "{ended:?}");
+}

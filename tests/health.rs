@@ -446,3 +446,33 @@ async fn case_053_properties_switch_checks_on_and_a_blank_path_off() {
     assert_eq!(picks(&quiet, 10).await, ["a"; 10], "a blank path switches the check off");
     assert_eq!(quiet.snapshot().unwrap().version(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn verdicts_survive_changed_properties() {
+    use evenkeel::LoadBalancers;
+    use evenkeel::config::{LiveProperties, Properties};
+
+    let probe = Fake::new();
+    probe.set("b", Some(0), false);
+    let live = LiveProperties::new(Properties::default());
+    let shaped = probe.clone();
+    let balancers = LoadBalancers::builder(Pull::always("a b", Duration::ZERO))
+        .live(live.clone())
+        .service("orders", move |service| {
+            let probe = shaped.clone();
+            service.chain(move |chain| chain.with_health_checks(HealthCheck::new(probe.clone())))
+        })
+        .build()
+        .unwrap();
+    let orders = balancers.get("orders").unwrap();
+    pick(&orders).await;
+    advance(1.0).await;
+    assert_eq!(set(&orders), "a");
+    // From now on no probe answers.
+    probe.set("a", None, true);
+    probe.set("b", None, true);
+    live.reload(|properties| properties.clone().set("cache.ttl", "7s")).unwrap();
+    settle().await;
+    assert_eq!((set(&orders), orders.snapshot().unwrap().version()), ("a".to_owned(), 3));
+    assert!(picks(&orders, 20).await.iter().all(|id| id == "a"));
+}

@@ -98,6 +98,7 @@ impl Board {
     /// Other stages and another policy over the same instances and states.
     pub(crate) fn reconfigure(&self, chain: Chain, policy: Arc<dyn Policy>) {
         self.with(|control| {
+            chain.succeed(&control.chain);
             control.chain = chain;
             self.policy.store(Arc::new(policy));
             self.again(control, true);

@@ -109,9 +109,10 @@ impl Snapshot {
         for stage in &*self.stages {
             let Some(branch) = node.next.as_deref() else { break };
             node = match stage.select(request, &branch.groups) {
-                Selection::Group(group) => match branch.nodes.get(group.0 as usize) {
+                Selection::Group(group) => match branch.nodes.get(group.0 as usize).or(branch.all.as_ref()) {
                     Some(node) => node,
-                    None => continue,
+                    // A group of another list.
+                    None => break,
                 },
                 Selection::All => match &branch.all {
                     Some(node) => node,

@@ -20,7 +20,8 @@ pub struct Answered<R> {
 /// whatever its method. So does a call with a safe method (GET, HEAD, OPTIONS) whose connection broke
 /// ([`Failure::Reset`]).
 ///
-/// `send` makes an attempt; it gives `None` when the call cannot be repeated. An instance that was not reached is skipped
+/// `classify` says what an error means; one that says nothing of the instance, since the call was not even tried, is
+/// [`Outcome::Cancelled`]. `send` makes an attempt; it gives `None` when the call cannot be repeated. An instance that was not reached is skipped
 /// with growing back-off, and a look-up starts behind the call. Any other failure is the caller's.
 ///
 /// ```
@@ -37,7 +38,7 @@ pub struct Answered<R> {
 ///     })
 /// };
 /// for _ in 0..10 {
-///     let answer = call(&orders, &Request::EMPTY, |_| Failure::Connect, send).await?;
+///     let answer = call(&orders, &Request::EMPTY, |_| Outcome::Failure(Failure::Connect), send).await?;
 ///     assert_eq!(answer.response, "hello");
 ///     answer.choice.complete(Outcome::Success);
 /// }
@@ -49,7 +50,7 @@ pub struct Answered<R> {
 pub async fn call<R, E, F, S>(
     balancer: &LoadBalancer,
     request: &Request<'_>,
-    classify: impl Fn(&E) -> Failure,
+    classify: impl Fn(&E) -> Outcome,
     mut send: S,
 ) -> Result<Answered<R>, CallError<E>>
 where
@@ -86,11 +87,11 @@ where
         match attempt.await {
             Ok(response) => return Ok(Answered { response, choice, attempts }),
             Err(error) => {
-                let failure = classify(&error);
+                let outcome = classify(&error);
                 names.push(choice.instance());
-                let go_on = attempts == 1 && may_go_on(failure, request);
+                let go_on = attempts == 1 && may_go_on(outcome, request);
                 tried.add(&choice);
-                choice.complete(Outcome::Failure(failure));
+                choice.complete(outcome);
                 if !go_on {
                     return Err(CallError::new(service, names, error));
                 }
@@ -103,10 +104,10 @@ where
 }
 
 /// Whether nothing can have happened twice: the call was never sent, or it broke off and its method is safe.
-fn may_go_on(failure: Failure, request: &Request<'_>) -> bool {
-    match failure {
-        Failure::Connect => true,
-        Failure::Reset => matches!(request.method(), Some("GET" | "HEAD" | "OPTIONS")),
+fn may_go_on(outcome: Outcome, request: &Request<'_>) -> bool {
+    match outcome {
+        Outcome::Failure(Failure::Connect) => true,
+        Outcome::Failure(Failure::Reset) => matches!(request.method(), Some("GET" | "HEAD" | "OPTIONS")),
         _ => false,
     }
 }

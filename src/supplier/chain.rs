@@ -103,6 +103,18 @@ impl Chain {
         (list, reason, why)
     }
 
+    /// Hands what the stages of `old` know to those that take their places.
+    pub(crate) fn succeed(&self, old: &Self) {
+        for stage in self.outer.iter().chain(&self.inner) {
+            let same =
+                |before: &&Arc<dyn ListStage>| before.name() == stage.name() && before.rank() == stage.rank();
+            let before = old.outer.iter().chain(&old.inner).find(same);
+            if let Some(memory) = before.and_then(|before| before.memory()) {
+                stage.inherit(memory);
+            }
+        }
+    }
+
     /// Somebody is there again.
     pub(crate) fn wake(&self) {
         for stage in self.outer.iter().chain(&self.inner) {

@@ -25,7 +25,7 @@ pub use health::HealthStage;
 pub use request_stage::{GroupId, Groups, RequestStage, Selection};
 pub use source::{DiscoverySupplier, FixedSupplier};
 pub(crate) use stage::Chained;
-pub use stage::{Hub, ListStage, Rank, StageCx};
+pub use stage::{Hub, ListStage, Memory, Rank, StageCx};
 pub use stages::{
     Duplicates, HintStage, MetadataRoute, Source, StatusStage, WeightFn, WeightsStage, ZonePreference,
 };

@@ -1,6 +1,7 @@
+use std::any::Any;
 use std::cell::RefCell;
 use std::fmt;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::{ServiceId, ServiceInstance};
@@ -71,9 +72,22 @@ pub trait ListStage: Send + Sync + fmt::Debug + 'static {
         let _ = hub;
     }
 
+    /// What the stage knows that its list does not say, for the one that takes its place when properties change.
+    fn memory(&self) -> Option<Memory> {
+        None
+    }
+
+    /// Takes over what the stage of the same name and rank knew before properties changed.
+    fn inherit(&self, memory: Memory) {
+        let _ = memory;
+    }
+
     /// Called when somebody chooses again after the stage had gone to rest ([`Hub::wake_me`]).
     fn wake(&self) {}
 }
+
+/// What one stage hands to the next ([`ListStage::memory`]); both know the type.
+pub type Memory = Arc<dyn Any + Send + Sync>;
 
 /// The way from a stage back to its chain.
 #[derive(Clone)]

@@ -167,7 +167,7 @@ impl Client {
                 client.execute(request).await.map_err(Attempt::Reqwest)
             })
         };
-        let answered = call(balancer, &wanted, Attempt::failure, send).await.map_err(Error::call)?;
+        let answered = call(balancer, &wanted, Attempt::outcome, send).await.map_err(Error::call)?;
         let via = Via::new(answered.choice.instance(), answered.attempts);
         Ok(lease::hold(answered.response, answered.choice, via))
     }
@@ -201,10 +201,11 @@ pub(super) enum Attempt {
 }
 
 impl Attempt {
-    fn failure(&self) -> crate::Failure {
+    fn outcome(&self) -> crate::Outcome {
         match self {
-            Self::Reqwest(error) => failure_of(error),
-            Self::Target(_) | Self::Url(..) => crate::Failure::Other,
+            Self::Reqwest(error) => crate::Outcome::Failure(failure_of(error)),
+            // Nothing was sent, and the instance has no part in it.
+            Self::Target(_) | Self::Url(..) => crate::Outcome::Cancelled,
         }
     }
 }

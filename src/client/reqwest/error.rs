@@ -131,7 +131,6 @@ pub fn failure_of(error: &::reqwest::Error) -> Failure {
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<io::Error>() {
             return match error.kind() {
-                io::ErrorKind::ConnectionRefused => Failure::Connect,
                 io::ErrorKind::TimedOut => Failure::Timeout,
                 io::ErrorKind::ConnectionReset
                 | io::ErrorKind::ConnectionAborted

@@ -27,7 +27,8 @@
 //! asked as the configuration spells the service, else as [`LoadBalancers::list_services`] did; `lb://Billing.Api-v2/`
 //! keeps its case and may hold an underscore.
 //!
-//! **A call that was never sent** (refused, not connected within `connect-timeout`, 1 s by default) goes once to another
+//! **A call that was never sent** (refused, not connected within `connect-timeout`, 1 s by default; a time-out of the whole
+//! call that is shorter ends it first, and then nobody can tell whether it was sent) goes once to another
 //! instance, whatever its method; so does a GET, HEAD or OPTIONS whose connection broke. A body that is a stream can be
 //! sent once only. The lease ends with the body of the response: read it, or drop it.
 //!

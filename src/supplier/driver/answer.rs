@@ -89,6 +89,15 @@ impl<P: Publish> Driver<P> {
         Next::Go
     }
 
+    /// Takes a list that the source had before it failed: it is as old as what was confirmed last.
+    pub(super) fn beheld(self: &Arc<Self>, list: Vec<ServiceInstance>) {
+        if list.is_empty() {
+            return;
+        }
+        let at = *self.control.lock().confirmed.get_or_insert_with(Instant::now);
+        self.publish.publish(list, Origin::Stale, at);
+    }
+
     /// An empty answer against a list at hand: the list is kept for a bounded time.
     fn guard(self: &Arc<Self>, until: Instant, first: bool, now: Instant, watch: bool) -> Next {
         self.publish.mark(Origin::Guarded);

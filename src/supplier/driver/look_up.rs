@@ -119,7 +119,8 @@ async fn subscribe<P: Publish>(driver: &Weak<Driver<P>>) -> Option<Duration> {
             Some(Some(broken)) => {
                 watch = true;
                 if let Ok(list) = item {
-                    delivered = take(&driver.upgrade()?, list, true).is_ok();
+                    behold(&driver.upgrade()?, list);
+                    delivered = false;
                 }
                 item = broken;
             }
@@ -172,6 +173,13 @@ async fn subscribe<P: Publish>(driver: &Weak<Driver<P>>) -> Option<Duration> {
                 }
             }
         }
+    }
+}
+
+/// A list with an error at its heels is one from before: it is taken, and confirms nothing.
+fn behold<P: Publish>(driver: &Arc<Driver<P>>, list: Vec<ServiceInstance>) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| driver.beheld(list))) {
+        tracing::debug!(error = %panicked("a stage or the policy", &*panic), "a list is not taken");
     }
 }
 

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::super::{Hub, ListStage, Rank, StageCx};
+use super::super::{Hub, ListStage, Memory, Rank, StageCx};
 use super::prober::{self, Running};
 use crate::health::{HealthCheck, ProbeError};
 use crate::{ServiceId, ServiceInstance};
@@ -31,12 +31,14 @@ pub(super) struct Shared {
 
 #[derive(Default)]
 pub(super) struct State {
-    verdicts: HashMap<Target, Verdict>,
+    verdicts: Verdicts,
     service: Option<ServiceId>,
     task: Option<AbortHandle>,
     /// All failed at the last look, which was told.
     open: bool,
 }
+
+type Verdicts = HashMap<Target, Verdict>;
 
 /// What is known of one instance.
 #[derive(Clone, Debug, Default)]
@@ -192,6 +194,17 @@ impl ListStage for HealthStage {
     fn attach(&self, hub: &Hub) {
         // A stage belongs to one chain.
         let _ = self.shared.hub.set(hub.clone());
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        let verdicts: Verdicts = self.shared.state.lock().verdicts.clone();
+        Some(Arc::new(verdicts))
+    }
+
+    fn inherit(&self, memory: Memory) {
+        if let Ok(verdicts) = memory.downcast::<Verdicts>() {
+            self.shared.state.lock().verdicts.clone_from(&verdicts);
+        }
     }
 
     fn wake(&self) {
