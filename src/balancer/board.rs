@@ -431,8 +431,14 @@ impl Build<'_> {
             let next = self.branch(members, key, own, wider, old_all, rest);
             Some(Node { view: Arc::clone(own), next })
         };
-        let groups = Groups::new(named.into_iter().map(|(name, _)| name).collect());
-        Some(Box::new(Branch { groups, nodes: nodes.into(), all }))
+        let instances = instances(&**stage, members);
+        let states = if instances.is_empty() {
+            Box::default()
+        } else {
+            members.iter().map(|member| Arc::clone(&member.state)).collect()
+        };
+        let groups = Groups::new(named.into_iter().map(|(name, _)| name).collect(), instances);
+        Some(Box::new(Branch { groups, nodes: nodes.into(), all, states }))
     }
 
     /// What the stages inside groups leave of a group; `None` when they leave all of it as it is.
@@ -496,6 +502,19 @@ impl Build<'_> {
             wider,
         ))
     }
+}
+
+/// The names by which a stage finds single instances, sorted; of one name, the lowest address.
+fn instances(stage: &dyn RequestStage, members: &[Member]) -> Box<[(Box<str>, u32)]> {
+    let mut found: Vec<(Box<str>, &Member, u32)> = members
+        .iter()
+        .zip(0..)
+        .filter_map(|(member, at)| Some((stage.instance_name(&member.instance)?.into(), member, at)))
+        .collect();
+    let address = |member: &Member| (member.instance.host().to_owned(), member.instance.port());
+    found.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| address(a.1).cmp(&address(b.1))));
+    found.dedup_by(|later, first| later.0 == first.0);
+    found.into_iter().map(|(name, _, at)| (name, at)).collect()
 }
 
 fn widest(view: &Arc<View>) -> &Arc<View> {

@@ -6,11 +6,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::board::{Board, age};
+use super::snapshot::Wanted;
 use super::{ChooseError, ChooseErrorKind, Choosing, LoadBalancerBuilder, ReactiveLoadBalancer, Snapshot};
 use crate::choice::{Failure, Outcome};
 use crate::discovery::{SourceHealth, SupplyError};
 use crate::policy::Policy;
-use crate::state::{InstanceState, Sink};
+use crate::state::{Claim, InstanceState, Sink};
 use crate::supplier::driver::{Driver, Unready};
 use crate::supplier::{Chained, FixedSupplier, Hub, Reason, Supplier};
 use crate::{BoxFuture, Choice, InvalidServiceId, Request, ServiceId, ServiceInstance};
@@ -217,7 +218,10 @@ impl LoadBalancer {
         let board = &self.core.driver.publish;
         let Some(snapshot) = snapshot else { return Err(self.error(ChooseErrorKind::NotReady)) };
         let picked = match snapshot.view(request) {
-            Some(Some(view)) => view.pick(request, &board.random),
+            Some(Some(Wanted { view, first: None })) => view.pick(request, &board.random),
+            Some(Some(Wanted { view, first: Some(state) })) => {
+                prefer(state, request).or_else(|| view.pick(request, &board.random))
+            }
             Some(None) => return Err(self.nothing(snapshot, Reason::NoGroup)),
             None => None,
         };
@@ -268,6 +272,22 @@ fn tell(snapshot: &Snapshot, request: &Request<'_>, choice: Choice) -> Choice {
         stage.on_pick(request, &choice.instance());
     }
     choice
+}
+
+/// The instance that a request wants, unless it is out of use or was tried.
+#[inline(never)]
+fn prefer<'a>(
+    state: &'a Arc<InstanceState>,
+    request: &Request<'_>,
+) -> Option<(&'a Arc<InstanceState>, bool)> {
+    if request.tried().is_some_and(|tried| tried.contains(state.uid())) {
+        return None;
+    }
+    match state.claim() {
+        Claim::Usable => Some((state, false)),
+        Claim::Probe => Some((state, true)),
+        Claim::Taken => None,
+    }
 }
 
 impl ReactiveLoadBalancer for LoadBalancer {

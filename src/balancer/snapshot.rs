@@ -91,37 +91,61 @@ pub(super) struct Branch {
     pub(super) nodes: Box<[Node]>,
     /// When this stage leaves all: the stages after it, on the same instances.
     pub(super) all: Option<Node>,
+    /// The instances that the stage can name one by one; empty when it names none.
+    pub(super) states: Box<[Arc<InstanceState>]>,
+}
+
+/// Where a request is to be picked from, and whom it wants first.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) view: &'a View,
+    pub(super) first: Option<&'a Arc<InstanceState>>,
 }
 
 impl Snapshot {
     /// The view for a request; `None` = nothing to choose from at all, `Some(None)` = a stage forbids everything.
     #[inline]
     #[allow(clippy::option_option)]
-    pub(super) fn view(&self, request: &Request<'_>) -> Option<Option<&View>> {
+    pub(super) fn view(&self, request: &Request<'_>) -> Option<Option<Wanted<'_>>> {
         let root = self.root.as_ref()?;
-        if self.stages.is_empty() { Some(Some(&root.view)) } else { Some(self.narrowed(root, request)) }
+        if self.stages.is_empty() {
+            Some(Some(Wanted { view: &root.view, first: None }))
+        } else {
+            Some(self.narrowed(root, request))
+        }
     }
 
     /// The view that the request stages name; `None` = one forbids everything.
     #[inline(never)]
-    fn narrowed<'a>(&'a self, root: &'a Node, request: &Request<'_>) -> Option<&'a View> {
+    fn narrowed<'a>(&'a self, root: &'a Node, request: &Request<'_>) -> Option<Wanted<'a>> {
         let mut node = root;
+        let mut first = None;
         for stage in &*self.stages {
             let Some(branch) = node.next.as_deref() else { break };
-            node = match stage.select(request, &branch.groups) {
+            let selection = stage.select(request, &branch.groups);
+            node = match selection {
                 Selection::Group(group) => match branch.nodes.get(group.0 as usize).or(branch.all.as_ref()) {
-                    Some(node) => node,
+                    Some(node) => {
+                        // Whom a stage before this one wanted may not be in the group.
+                        first = None;
+                        node
+                    }
                     // A group of another list.
                     None => break,
                 },
-                Selection::All => match &branch.all {
-                    Some(node) => node,
-                    None => break,
-                },
+                Selection::All | Selection::Instance(_) => {
+                    if let Selection::Instance(instance) = selection {
+                        first = first.or(branch.states.get(instance.0 as usize));
+                    }
+                    match &branch.all {
+                        Some(node) => node,
+                        None => break,
+                    }
+                }
                 Selection::Nothing => return None,
             };
         }
-        Some(&node.view)
+        Some(Wanted { view: &node.view, first })
     }
 
     /// Counts the lists that differed, from 1.

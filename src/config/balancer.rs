@@ -6,6 +6,7 @@ use super::duration;
 use super::health::HealthCheckProperties;
 use super::setters::setters;
 use super::stages::{MetadataRouteProperties, WeightProperties, ZonePreferenceProperties};
+use super::sticky::StickySessionProperties;
 use super::timing::{BackoffProperties, ServiceDiscoveryProperties};
 use serde::Serialize;
 use std::time::Duration;
@@ -49,6 +50,8 @@ pub struct LoadBalancerProperties {
     pub zone_preference: ZonePreferenceProperties,
     /// Health checks, for a service whose `configurations` name `health-check`.
     pub health_check: HealthCheckProperties,
+    /// Sticky sessions, for a service whose `configurations` name `request-based-sticky-session`.
+    pub sticky_session: StickySessionProperties,
     /// The hint of requests that carry none. Default: unset.
     pub hint: Option<String>,
     /// The request header that carries a hint. Default: `X-SC-LB-Hint`.
@@ -116,6 +119,7 @@ impl LoadBalancerProperties {
             zone: None,
             zone_preference: ZonePreferenceProperties::default(),
             health_check: HealthCheckProperties::default(),
+            sticky_session: StickySessionProperties::default(),
             hint: None,
             hint_header_name: "X-SC-LB-Hint".into(),
             weight: WeightProperties::default(),
@@ -152,6 +156,8 @@ impl LoadBalancerProperties {
         with_zone_preference(zone_preference: ZonePreferenceProperties) = zone_preference;
         /// Sets the health checks.
         with_health_check(health_check: HealthCheckProperties) = health_check;
+        /// Sets the sticky sessions.
+        with_sticky_session(sticky_session: StickySessionProperties) = sticky_session;
         /// Sets the hint of requests that carry none; blank means unset. Default: unset.
         with_hint(hint: impl AsRef<str>) = trimmed(hint.as_ref());
         /// Sets the request header that carries a hint. Default: `X-SC-LB-Hint`.

@@ -70,7 +70,7 @@ words! {
     /// A stage of the chain between the registry and the pick.
     ///
     /// Property: `evenkeel.configurations`, one word, a comma list or a list. Default: `default`.
-    StageName, "default, zone-preference, weighted, hint or health-check" {
+    StageName, "default, zone-preference, weighted, hint, health-check, request-based-sticky-session or same-instance-preference" {
         /// The plain chain: the registry's list and the cache.
         #[default]
         Default = "default",
@@ -82,6 +82,10 @@ words! {
         Hint = "hint",
         /// Instances that fail their health check are left out.
         HealthCheck = "health-check",
+        /// A request goes back to the instance that its cookie names.
+        StickySession = "request-based-sticky-session",
+        /// A request goes to the instance that the last one went to.
+        SameInstance = "same-instance-preference",
     }
 }
 
@@ -103,7 +107,7 @@ impl StageName {
     ///
     /// They are told apart from a misspelling because the reader did nothing wrong: the answer is "not yet".
     pub(crate) fn not_yet(text: &str) -> bool {
-        ["request-based-sticky-session", "same-instance-preference", "subset", "api-version"]
+        ["subset", "api-version"]
             .iter()
             .any(|known| super::key::uniform(known) == super::key::uniform(text.trim()))
     }

@@ -47,6 +47,7 @@ mod properties;
 mod setters;
 mod simple;
 mod stages;
+mod sticky;
 mod timing;
 
 pub use balancer::{GlobalProperties, LoadBalancerProperties};
@@ -62,4 +63,5 @@ pub use live::LiveProperties;
 pub use properties::Properties;
 pub use simple::SimpleInstanceProperties;
 pub use stages::{MetadataRouteProperties, WeightProperties, ZonePreferenceProperties};
+pub use sticky::StickySessionProperties;
 pub use timing::{BackoffProperties, ServiceDiscoveryProperties};

@@ -78,6 +78,10 @@ pub(crate) const PROPERTIES: &[Property] = &[
     one("health-check.repeat-health-check", |to, text| {
         put(&mut to.health_check.repeat_health_check, flag(text))
     }),
+    one("sticky-session.instance-id-cookie-name", |to, text| {
+        put(&mut to.sticky_session.instance_id_cookie_name, required(text))
+    }),
+    one("sticky-session.secret", |to, text| put(&mut to.sticky_session.secret, Ok(trimmed(text)))),
     one("stale-if-error", |to, text| {
         put(&mut to.stale_if_error, Staleness::read(text).ok_or(Staleness::ALLOWED))
     }),
@@ -118,10 +122,12 @@ pub(crate) const MEANINGLESS: &[&str] = &[
     "health-check.update-results-list",
 ];
 
+/// A property that Spring has beside others of its family, and this version does not read.
+pub(crate) const NOT_READ: &str = "sticky-session.add-service-instance-cookie";
+
 /// First names of properties that Spring has and this version does not read.
 pub(crate) const SPRING_ONLY: &[&str] = &[
     "retry",
-    "sticky-session",
     "stats",
     "subset",
     "api-version",
@@ -200,7 +206,7 @@ fn header_name(text: &str) -> Result<String, Allowed> {
 fn stages(to: &mut LoadBalancerProperties, words: &[&str]) -> Result<(), Allowed> {
     let read = |word: &&str| {
         StageName::read(word).ok_or(if StageName::not_yet(word) {
-            "default, zone-preference, weighted, hint or health-check: this version has no such stage yet"
+            "another word: this version has no such stage yet"
         } else {
             StageName::ALLOWED
         })

@@ -6,7 +6,10 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::driver::Settings;
-use super::stages::{Duplicates, HintStage, MetadataRoute, StatusStage, WeightsStage, ZonePreference};
+use super::stages::{
+    Duplicates, HintStage, MetadataRoute, SameInstance, StatusStage, StickySession, WeightsStage,
+    ZonePreference,
+};
 use super::stream::Streams;
 use super::{
     Chain, DiscoverySupplier, HealthStage, ListStage, Rank, RequestStage, ServiceInstanceListSupplier,
@@ -48,6 +51,8 @@ pub struct SupplierBuilder {
     lists: Vec<Arc<dyn ListStage>>,
     zone: Option<ZonePreference>,
     health: Option<HealthCheck>,
+    sticky: Option<StickySession>,
+    same_instance: bool,
     /// What properties ask for and this build cannot do.
     refused: Option<String>,
     hint: Option<HintStage>,
@@ -80,6 +85,8 @@ impl SupplierBuilder {
             lists: Vec::new(),
             zone: None,
             health: None,
+            sticky: None,
+            same_instance: false,
             refused: None,
             hint: None,
             routes: Vec::new(),
@@ -150,6 +157,18 @@ impl SupplierBuilder {
     /// Instances that fail their health check are left out.
     pub fn with_health_checks(mut self, check: HealthCheck) -> Self {
         self.health = Some(check);
+        self
+    }
+
+    /// A request goes back to the instance that its cookie names.
+    pub fn with_sticky_session(mut self, sticky: StickySession) -> Self {
+        self.sticky = Some(sticky);
+        self
+    }
+
+    /// A request goes to the instance that the last one went to.
+    pub fn with_same_instance_preference(mut self) -> Self {
+        self.same_instance = true;
         self
     }
 
@@ -253,6 +272,15 @@ impl SupplierBuilder {
                 None => stage,
             });
         }
+        if p.configurations.contains(&StageName::StickySession) {
+            let sticky =
+                StickySession::default().with_cookie(p.sticky_session.instance_id_cookie_name.as_str());
+            self.sticky = Some(match &p.sticky_session.secret {
+                Some(secret) => sticky.with_secret(secret),
+                None => sticky,
+            });
+        }
+        self.same_instance |= p.configurations.contains(&StageName::SameInstance);
         if p.configurations.contains(&StageName::HealthCheck) {
             self.health = match health_check(&p.health_check) {
                 Ok(check) => check,
@@ -352,6 +380,14 @@ impl SupplierBuilder {
             requests.push(Arc::new(route));
         }
         requests.extend(self.requests);
+        // Behind the groups: they name one instance of what those leave.
+        if let Some(sticky) = self.sticky {
+            sticky.check().map_err(|why| refuse(format!("sticky session: {why}")))?;
+            requests.push(Arc::new(sticky));
+        }
+        if self.same_instance {
+            requests.push(Arc::new(SameInstance::default()));
+        }
         for (at, stage) in requests.iter().enumerate() {
             if requests[..at].iter().any(|other| other.name() == stage.name()) {
                 return Err(refuse(format!("two request stages are called {:?}", stage.name())));

@@ -22,12 +22,13 @@ pub(crate) use chain::Chain;
 pub use chain::Reason;
 pub use driver::Origin;
 pub use health::HealthStage;
-pub use request_stage::{GroupId, Groups, RequestStage, Selection};
+pub use request_stage::{GroupId, Groups, InstanceId, RequestStage, Selection};
 pub use source::{DiscoverySupplier, FixedSupplier};
 pub(crate) use stage::Chained;
 pub use stage::{Hub, ListStage, Memory, Rank, StageCx};
 pub use stages::{
-    Duplicates, HintStage, MetadataRoute, Source, StatusStage, WeightFn, WeightsStage, ZonePreference,
+    Duplicates, HintStage, MetadataRoute, SameInstance, Source, StatusStage, StickySession, WeightFn,
+    WeightsStage, ZonePreference,
 };
 
 use crate::discovery::Lists;

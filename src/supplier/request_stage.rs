@@ -35,6 +35,13 @@ pub trait RequestStage: Send + Sync + fmt::Debug + 'static {
     /// Names every group that `instance` belongs to; runs when the list changes.
     fn groups(&self, instance: &ServiceInstance, emit: &mut dyn FnMut(&str));
 
+    /// The name by which [`Groups::instance`] finds `instance`, for a stage that asks for single instances; none by
+    /// default. Runs when the list changes. Of instances of one name the one with the lowest address is found.
+    fn instance_name(&self, instance: &ServiceInstance) -> Option<String> {
+        let _ = instance;
+        None
+    }
+
     /// The group for this request. Runs at every pick: no lock, no allocation, no clock.
     fn select(&self, request: &Request<'_>, groups: &Groups) -> Selection;
 
@@ -62,6 +69,8 @@ pub enum Selection {
     All,
     /// One group.
     Group(GroupId),
+    /// All instances, but this one first: another is picked only if it is out of use or was tried.
+    Instance(InstanceId),
     /// The request must not be sent anywhere: [`Reason::NoGroup`](crate::Reason::NoGroup).
     Nothing,
 }
@@ -80,14 +89,25 @@ pub struct GroupId(pub(crate) u32);
 /// Up to so many groups are looked through one by one, which is then faster than halving.
 const FEW: usize = 8;
 
-/// The groups of one stage in the current list, by name.
+/// An instance of the current list, found by [`Groups::instance`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InstanceId(pub(crate) u32);
+
+/// The groups of one stage in the current list, by name, and its instances, if it names them.
 #[derive(Debug, Default)]
-pub struct Groups(Box<[Arc<str>]>);
+pub struct Groups(Box<[Arc<str>]>, Box<[(Box<str>, u32)]>);
 
 impl Groups {
-    /// `names` are sorted and differ.
-    pub(crate) fn new(names: Box<[Arc<str>]>) -> Self {
-        Self(names)
+    /// `names` are sorted and differ; so are the names of `instances`, each with a number of its own.
+    pub(crate) fn new(names: Box<[Arc<str>]>, instances: Box<[(Box<str>, u32)]>) -> Self {
+        Self(names, instances)
+    }
+
+    /// The instance that the stage calls so ([`RequestStage::instance_name`]); exact, by comparing names.
+    #[inline]
+    pub fn instance(&self, name: &str) -> Option<InstanceId> {
+        let at = self.1.binary_search_by(|(instance, _)| (**instance).cmp(name)).ok()?;
+        Some(InstanceId(self.1[at].1))
     }
 
     /// The group of this name; case counts. It compares names and hashes nothing, so no name is slow on purpose.

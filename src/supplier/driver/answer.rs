@@ -29,6 +29,17 @@ pub(super) enum Failed {
     LiveWatch,
 }
 
+impl Failed {
+    /// `delivered`: it has given a list.
+    pub(super) fn by(watch: bool, delivered: bool) -> Self {
+        match (watch, delivered) {
+            (false, _) => Self::LookUp,
+            (true, false) => Self::Watch,
+            (true, true) => Self::LiveWatch,
+        }
+    }
+}
+
 impl<P: Publish> Driver<P> {
     /// Takes a list from the source.
     pub(super) fn answered(self: &Arc<Self>, list: Vec<ServiceInstance>, watch: bool) -> Next {

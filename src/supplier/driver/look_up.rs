@@ -141,17 +141,12 @@ async fn subscribe<P: Publish>(driver: &Weak<Driver<P>>) -> Option<Duration> {
                         if over { Err(ended()) } else { changed(driver, &mut lists, believe, idle).await? };
                 }
                 Err(error) => {
-                    let what = if watch { Failed::Watch } else { Failed::LookUp };
-                    let pause = driver.upgrade()?.failed(error, what);
+                    let pause = driver.upgrade()?.failed(error, Failed::by(watch, false));
                     return watch.then_some(pause);
                 }
             },
             Err(error) => {
-                let what = match (watch, std::mem::take(&mut delivered)) {
-                    (false, _) => Failed::LookUp,
-                    (true, false) => Failed::Watch,
-                    (true, true) => Failed::LiveWatch,
-                };
+                let what = Failed::by(watch, std::mem::take(&mut delivered));
                 let pause = driver.upgrade()?.failed(error, what);
                 // One that errs again and again without a pause of its own gets ours.
                 if over || calm.is_some_and(|until: Instant| Instant::now() < until) {

@@ -3,13 +3,17 @@
 mod duplicates;
 mod hint;
 mod metadata;
+mod same_instance;
 mod status;
+mod sticky;
 mod weights;
 mod zone;
 
 pub use duplicates::Duplicates;
 pub use hint::HintStage;
 pub use metadata::{MetadataRoute, Source};
+pub use same_instance::SameInstance;
 pub use status::StatusStage;
+pub use sticky::StickySession;
 pub use weights::{WeightFn, WeightsStage};
 pub use zone::ZonePreference;
