@@ -12,15 +12,16 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::list::{List, Member};
 use super::published::Published;
-use super::snapshot::{Branch, Confirmed, Node, Snapshot};
-use super::view::View;
+use super::snapshot::{Confirmed, Snapshot};
+use super::tree::Build;
+use crate::ServiceInstance;
 use crate::policy::{Cursor, Policy};
 use crate::random::Random;
-use crate::state::{InstanceState, Registry, ServiceState};
+use crate::state::{Registry, ServiceState};
 use crate::supplier::driver::Publish;
-use crate::supplier::{Chain, Groups, Origin, RequestStage};
-use crate::{ServiceId, ServiceInstance, Weight};
+use crate::supplier::{Chain, Origin};
 
 /// The published snapshot, and what outlives it.
 pub(crate) struct Board {
@@ -47,22 +48,6 @@ struct Control {
     broken: bool,
     /// Kept until the next change, so that the request that drops the last guard does not free a list.
     before: Option<Arc<Snapshot>>,
-}
-
-/// A list as the source gave it, and with the service filled in, entry by entry.
-#[derive(Clone)]
-struct List {
-    raw: Vec<ServiceInstance>,
-    named: Vec<ServiceInstance>,
-}
-
-/// An instance on its way into a snapshot.
-#[derive(Clone)]
-struct Member {
-    uid: u64,
-    state: Arc<InstanceState>,
-    instance: ServiceInstance,
-    weight: Weight,
 }
 
 impl Board {
@@ -231,35 +216,6 @@ impl Board {
     }
 }
 
-/// How many entries that left are passed over to find the next one that stayed, and how many may be missed in a row before
-/// the list counts as another one altogether.
-const AHEAD: usize = 4;
-const MISSES: usize = 64;
-
-impl List {
-    /// An entry that says what it said in the list before stays that one, so that all that is compared behind ends at the
-    /// pointer. `None` when the list is the one before.
-    fn after(before: Option<&Self>, mut raw: Vec<ServiceInstance>, service: &ServiceId) -> Option<Self> {
-        let (old, old_named) = before.map_or((&[][..], &[][..]), |list| (&list.raw, &list.named));
-        let (mut at, mut missed, mut kept) = (0, 0, 0);
-        let mut named = Vec::with_capacity(raw.len());
-        for instance in &mut raw {
-            let ahead = old.get(at..).filter(|_| missed < MISSES).unwrap_or_default();
-            if let Some(step) = ahead.iter().take(AHEAD).position(|old| old == instance) {
-                at += step;
-                *instance = old[at].clone();
-                named.push(old_named[at].clone());
-                (at, missed, kept) = (at + 1, 0, kept + 1);
-            } else {
-                named.push(instance.within(service));
-                missed += 1;
-            }
-        }
-        let same = before.is_some() && kept == raw.len() && kept == old.len();
-        (!same).then_some(Self { raw, named })
-    }
-}
-
 impl Publish for Board {
     fn publish(&self, list: Vec<ServiceInstance>, origin: Origin, now: Instant) -> bool {
         self.with(|control| {
@@ -316,215 +272,6 @@ impl Publish for Board {
     }
 }
 
-/// One build of the tree of views.
-struct Build<'a> {
-    board: &'a Board,
-    chain: &'a Chain,
-    policy: &'a dyn Policy,
-    old: &'a HashMap<String, Arc<Cursor>>,
-    new: HashMap<String, Arc<Cursor>>,
-    before: Option<&'a Snapshot>,
-}
-
-/// Marks the rotation of the same group without the stages inside groups.
-const WIDE: char = '\u{1}';
-
-impl Build<'_> {
-    fn tree(&mut self, members: &[Member]) -> (Option<Node>, Option<Arc<View>>) {
-        if members.is_empty() {
-            return (None, None);
-        }
-        let before = self.before;
-        let old_base = before.and_then(|before| before.base.as_ref());
-        let base = self.view(members, &String::from(WIDE), old_base, None);
-        let old_root = before.and_then(|before| before.root.as_ref());
-        let root =
-            self.node(members, &mut String::new(), None, &base, old_root, &Arc::clone(&self.chain.requests));
-        (Some(root), Some(base))
-    }
-
-    /// The node of a group (`name`; `None` = the whole list) and of everything that the stages left can name inside it.
-    fn node(
-        &mut self,
-        members: &[Member],
-        key: &mut String,
-        name: Option<&str>,
-        wider: &Arc<View>,
-        old: Option<&Node>,
-        stages: &[Arc<dyn RequestStage>],
-    ) -> Node {
-        let old_view = old.map(|old| &old.view);
-        let narrowed = self.narrowed(members, name);
-        let is_base = members.len() == wider.states().len();
-        let view = match narrowed {
-            // Nothing inside the group: the group is the view.
-            None if is_base && key.is_empty() => self.view(members, key, old_view, None),
-            None => self.view(members, key, old_view, Some(Arc::clone(wider))),
-            Some(list) => {
-                let whole = if is_base {
-                    Arc::clone(wider)
-                } else {
-                    let old_whole = old_view.and_then(|view| view.wider.as_ref());
-                    self.view(members, &format!("{key}{WIDE}"), old_whole, Some(Arc::clone(wider)))
-                };
-                self.view(&list, key, old_view, Some(whole))
-            }
-        };
-        let next = self.branch(members, key, &view, wider, old, stages);
-        Node { view, next }
-    }
-
-    fn branch(
-        &mut self,
-        members: &[Member],
-        key: &mut String,
-        own: &Arc<View>,
-        wider: &Arc<View>,
-        old: Option<&Node>,
-        stages: &[Arc<dyn RequestStage>],
-    ) -> Option<Box<Branch>> {
-        let (stage, rest) = stages.split_first()?;
-        let mut named: Vec<(Arc<str>, Vec<Member>)> = Vec::new();
-        let mut index: HashMap<Arc<str>, usize> = HashMap::new();
-        for member in members {
-            stage.groups(&member.instance, &mut |name| {
-                let at = index.get(name).copied().unwrap_or_else(|| {
-                    let shared: Arc<str> = name.into();
-                    index.insert(Arc::clone(&shared), named.len());
-                    named.push((shared, Vec::new()));
-                    named.len() - 1
-                });
-                let group = &mut named[at].1;
-                // A stage may name a group twice for one instance.
-                if group.last().is_none_or(|last| last.uid != member.uid) {
-                    group.push(member.clone());
-                }
-            });
-        }
-        named.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        let old_branch = old.and_then(|old| old.next.as_deref());
-        let strict = stage.is_strict();
-        let length = key.len();
-        let mut nodes = Vec::with_capacity(named.len());
-        for (name, group) in &named {
-            key.push_str(stage.name());
-            key.push('=');
-            key.push_str(name);
-            key.push('\u{0}');
-            let old_node =
-                old_branch.and_then(|branch| branch.nodes.get(branch.groups.find(name)?.0 as usize));
-            // A strict group is never left: its own instances are the widest view.
-            let node = if strict {
-                let old_widest = old_node.map(|node| widest(&node.view));
-                let whole = self.view(group, &format!("{key}{WIDE}"), old_widest, None);
-                self.node(group, key, Some(name), &whole, old_node, rest)
-            } else {
-                self.node(group, key, Some(name), wider, old_node, rest)
-            };
-            nodes.push(node);
-            key.truncate(length);
-        }
-        let all = if rest.is_empty() {
-            None
-        } else {
-            let old_all = old_branch.and_then(|branch| branch.all.as_ref());
-            let next = self.branch(members, key, own, wider, old_all, rest);
-            Some(Node { view: Arc::clone(own), next })
-        };
-        let instances = instances(&**stage, members);
-        let states = if instances.is_empty() {
-            Box::default()
-        } else {
-            members.iter().map(|member| Arc::clone(&member.state)).collect()
-        };
-        let groups = Groups::new(named.into_iter().map(|(name, _)| name).collect(), instances);
-        Some(Box::new(Branch { groups, nodes: nodes.into(), all, states }))
-    }
-
-    /// What the stages inside groups leave of a group; `None` when they leave all of it as it is.
-    fn narrowed(&self, members: &[Member], name: Option<&str>) -> Option<Vec<Member>> {
-        if self.chain.inner.is_empty() {
-            return None;
-        }
-        let mut list: Vec<ServiceInstance> = members.iter().map(|member| member.instance.clone()).collect();
-        self.chain.within(&mut list, self.board.service.id(), name);
-        // Nearly always a part of the members in their order; a stage may also reorder or repeat.
-        let mut left = Vec::with_capacity(list.len());
-        let mut rest = members.iter();
-        for instance in &list {
-            let member = rest
-                .by_ref()
-                .find(|member| member.instance.same_identity(instance))
-                .or_else(|| members.iter().find(|member| member.instance.same_identity(instance)));
-            let Some(member) = member else { continue };
-            let weight = if member.instance.is_same_entry(instance) {
-                member.weight
-            } else {
-                self.chain.weights.weigh(instance).0
-            };
-            if !weight.is_zero() {
-                left.push(Member { weight, ..member.clone() });
-            }
-        }
-        if !left.is_sorted_by_key(|member| member.uid) {
-            left.sort_by_key(|member| member.uid);
-        }
-        left.dedup_by_key(|member| member.uid);
-        // A stage that leaves nothing of a group would make it unreachable; it is passed over there.
-        let same = left.len() == members.len() && left.iter().zip(members).all(|(a, b)| a.weight == b.weight);
-        (!left.is_empty() && !same).then_some(left)
-    }
-
-    fn view(
-        &mut self,
-        members: &[Member],
-        key: &String,
-        old: Option<&Arc<View>>,
-        wider: Option<Arc<View>>,
-    ) -> Arc<View> {
-        let states: Box<[_]> = members.iter().map(|member| Arc::clone(&member.state)).collect();
-        let weights: Option<Box<[Weight]>> = self
-            .chain
-            .weights
-            .is_on()
-            .then(|| members.iter().map(|member| member.weight).collect::<Box<[Weight]>>())
-            .filter(|weights| weights.iter().any(|weight| *weight != weights[0]));
-        let cursor = self.old.get(key).map_or_else(Arc::default, Arc::clone);
-        let old = old.filter(|_| self.old.contains_key(key));
-        self.new.insert(key.clone(), Arc::clone(&cursor));
-        Arc::new(View::new(
-            states,
-            weights,
-            self.policy,
-            cursor,
-            old.map(|old| &**old),
-            &self.board.random,
-            wider,
-        ))
-    }
-}
-
-/// The names by which a stage finds single instances, sorted; of one name, the lowest address.
-fn instances(stage: &dyn RequestStage, members: &[Member]) -> Box<[(Box<str>, u32)]> {
-    let mut found: Vec<(Box<str>, &Member, u32)> = members
-        .iter()
-        .zip(0..)
-        .filter_map(|(member, at)| Some((stage.instance_name(&member.instance)?.into(), member, at)))
-        .collect();
-    let address = |member: &Member| (member.instance.host().to_owned(), member.instance.port());
-    found.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| address(a.1).cmp(&address(b.1))));
-    found.dedup_by(|later, first| later.0 == first.0);
-    found.into_iter().map(|(name, _, at)| (name, at)).collect()
-}
-
-fn widest(view: &Arc<View>) -> &Arc<View> {
-    let mut at = view;
-    while let Some(wider) = &at.wider {
-        at = wider;
-    }
-    at
-}
-
 /// How old the list of `snapshot` is, for an error.
 pub(super) fn age(snapshot: &Snapshot) -> Duration {
     snapshot.age()
@@ -561,7 +308,7 @@ mod tests {
             let stage = Arc::new(Counting(Arc::clone(&runs)));
             Chain::new(vec![stage], Vec::new(), WeightsStage::off())
         };
-        let service = Arc::new(ServiceState::new(ServiceId::new("s").unwrap()));
+        let service = Arc::new(ServiceState::new(crate::ServiceId::new("s").unwrap()));
         let board = Board::new(service, chain(), Arc::new(RoundRobin::default()), Some(1));
         let list = || vec![ServiceInstance::new("10.0.0.1", 80).unwrap()];
         let ran = || runs.load(Ordering::SeqCst);

@@ -4,10 +4,12 @@ mod board;
 mod builder;
 mod choosing;
 mod error;
+mod list;
 mod load_balancer;
 mod many;
 mod published;
 mod snapshot;
+mod tree;
 mod view;
 
 pub use builder::LoadBalancerBuilder;

@@ -1,4 +1,3 @@
-use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +11,12 @@ use super::stages::{
 };
 use super::stream::Streams;
 use super::{
-    Chain, DiscoverySupplier, HealthStage, ListStage, Rank, RequestStage, ServiceInstanceListSupplier,
+    BuildError, Chain, DiscoverySupplier, HealthStage, ListStage, Rank, RequestStage,
+    ServiceInstanceListSupplier, Supplier,
 };
-use crate::config::{
-    CacheProperties, HealthCheckProperties, LoadBalancerProperties, ProbeName, Refresh, StageName, Staleness,
-    UnknownGroup, ZeroWeight,
-};
-use crate::discovery::{DiscoveryClient, Lists};
-use crate::health::{HealthCheck, TcpProbe};
+use crate::config::{CacheProperties, Refresh, Staleness};
+use crate::discovery::DiscoveryClient;
+use crate::health::HealthCheck;
 use crate::state::BackOff;
 use crate::{InvalidServiceId, ServiceId};
 
@@ -49,17 +46,17 @@ pub struct SupplierBuilder {
     base: Option<Base>,
     bases: u32,
     lists: Vec<Arc<dyn ListStage>>,
-    zone: Option<ZonePreference>,
-    health: Option<HealthCheck>,
-    sticky: Option<StickySession>,
-    same_instance: bool,
+    pub(super) zone: Option<ZonePreference>,
+    pub(super) health: Option<HealthCheck>,
+    pub(super) sticky: Option<StickySession>,
+    pub(super) same_instance: bool,
     /// What properties ask for and this build cannot do.
-    refused: Option<String>,
-    hint: Option<HintStage>,
-    routes: Vec<MetadataRoute>,
+    pub(super) refused: Option<String>,
+    pub(super) hint: Option<HintStage>,
+    pub(super) routes: Vec<MetadataRoute>,
     requests: Vec<Arc<dyn RequestStage>>,
-    weights: WeightsStage,
-    settings: Settings,
+    pub(super) weights: WeightsStage,
+    pub(super) settings: Settings,
     hard_age: Option<Duration>,
     stale: Staleness,
     runtime: Option<Handle>,
@@ -250,71 +247,6 @@ impl SupplierBuilder {
         self
     }
 
-    /// Everything that properties say of this service: stages, caching, limits.
-    pub fn with_properties(mut self, properties: &LoadBalancerProperties) -> Self {
-        let p = properties;
-        let weighted = p.configurations.contains(&StageName::Weighted);
-        self.weights = if weighted { WeightsStage::on() } else { WeightsStage::off() }
-            .zero_as_one(p.weight.zero == ZeroWeight::One)
-            .with_metadata_key(p.weight.metadata_key.as_str());
-        if p.configurations.contains(&StageName::ZonePreference) {
-            let mut zone = ZonePreference::new(p.zone.clone().unwrap_or_default())
-                .with_min_local_instances(p.zone_preference.min_local_instances as usize);
-            if let Some(share) = p.zone_preference.max_share {
-                zone = zone.with_max_share(share);
-            }
-            self.zone = Some(zone);
-        }
-        if p.configurations.contains(&StageName::Hint) || p.hint.is_some() {
-            let stage = HintStage::default().with_header(p.hint_header_name.as_str());
-            self.hint = Some(match &p.hint {
-                Some(hint) => stage.with_default(hint.as_str()),
-                None => stage,
-            });
-        }
-        if p.configurations.contains(&StageName::StickySession) {
-            let sticky =
-                StickySession::default().with_cookie(p.sticky_session.instance_id_cookie_name.as_str());
-            self.sticky = Some(match &p.sticky_session.secret {
-                Some(secret) => sticky.with_secret(secret),
-                None => sticky,
-            });
-        }
-        self.same_instance |= p.configurations.contains(&StageName::SameInstance);
-        if p.configurations.contains(&StageName::HealthCheck) {
-            self.health = match health_check(&p.health_check) {
-                Ok(check) => check,
-                Err(why) => {
-                    self.refused = Some(why);
-                    None
-                }
-            };
-        }
-        for route in &p.routing {
-            let mut stage = MetadataRoute::by(route.metadata.as_str());
-            if let Some(name) = &route.header {
-                stage = stage.header(name);
-            }
-            if let Some(name) = &route.cookie {
-                stage = stage.cookie(name);
-            }
-            if let Some(name) = &route.query {
-                stage = stage.query(name);
-            }
-            stage = stage.with_fallback(route.fallback.iter().cloned());
-            self.routes.push(stage.or_nothing(route.unknown == UnknownGroup::Nothing));
-        }
-        self.settings.guard_watch = p.empty_guard_for_watch;
-        self.settings.empty_life = p.empty_life;
-        self.with_caching(p.cache.clone())
-            .with_stale_if_error(p.stale_if_error)
-            .with_empty_guard(p.empty_guard)
-            .with_look_up_timeout(p.service_discovery.timeout)
-            .with_choose_timeout(p.choose_timeout)
-            .with_wait_for_instances(p.wait_for_instances)
-            .with_back_off(p.backoff.min, p.backoff.max())
-    }
-
     /// The chain.
     ///
     /// # Errors
@@ -399,36 +331,6 @@ impl SupplierBuilder {
     }
 }
 
-/// The checks that properties ask for; `None` when a blank path switches them off.
-fn health_check(p: &HealthCheckProperties) -> Result<Option<HealthCheck>, String> {
-    let check = match p.probe {
-        ProbeName::Tcp => HealthCheck::new(match p.port {
-            Some(port) => TcpProbe::default().with_port(port),
-            None => TcpProbe::default(),
-        }),
-        _ if p.path.trim().is_empty() => return Ok(None),
-        _ => http_check(p)?,
-    };
-    let check = check.with_initial_delay(p.initial_delay).with_interval(p.interval).with_timeout(p.timeout);
-    let check = check.with_rise(p.rise).with_fall(p.fall).with_fail_open(p.fail_open);
-    Ok(Some(check.with_concurrency(p.concurrency as usize).with_repeat(p.repeat_health_check)))
-}
-
-#[cfg(feature = "reqwest")]
-fn http_check(p: &HealthCheckProperties) -> Result<HealthCheck, String> {
-    let probe =
-        crate::health::HttpProbe::new(p.path.trim()).map_err(|error| format!("health-check: {error}"))?;
-    Ok(HealthCheck::new(match p.port {
-        Some(port) => probe.with_port(port),
-        None => probe,
-    }))
-}
-
-#[cfg(not(feature = "reqwest"))]
-fn http_check(_: &HealthCheckProperties) -> Result<HealthCheck, String> {
-    Err("health-check.probe: http needs the feature `reqwest`; tcp needs none".to_owned())
-}
-
 impl From<&str> for ZonePreference {
     fn from(zone: &str) -> Self {
         Self::new(zone)
@@ -446,79 +348,3 @@ impl fmt::Debug for SupplierBuilder {
         f.debug_struct("SupplierBuilder").field("service", &self.service).finish_non_exhaustive()
     }
 }
-
-/// The chain of one service, ready for a balancer; or a stream of lists by itself.
-///
-/// As a stream ([`get`](ServiceInstanceListSupplier::get)) it gives the list of the usable instances behind all list
-/// stages, at first and after each change. A stream counts as a caller: it looks up when the list is due.
-pub struct Supplier {
-    pub(crate) base: Arc<dyn ServiceInstanceListSupplier>,
-    pub(crate) chain: Chain,
-    pub(crate) settings: Settings,
-    pub(crate) runtime: Option<Handle>,
-    pub(crate) seed: Option<u64>,
-    pub(super) streams: Streams,
-}
-
-impl Supplier {
-    /// A chain of the built-in stages alone, which nothing can make invalid.
-    pub(crate) fn plain(base: impl ServiceInstanceListSupplier) -> Self {
-        Self {
-            base: Arc::new(base),
-            chain: Chain::new(
-                vec![Arc::new(Duplicates), Arc::new(StatusStage)],
-                Vec::new(),
-                WeightsStage::off(),
-            ),
-            settings: Settings::default(),
-            runtime: None,
-            seed: None,
-            streams: Streams::default(),
-        }
-    }
-}
-
-impl ServiceInstanceListSupplier for Supplier {
-    fn service_id(&self) -> &ServiceId {
-        self.base.service_id()
-    }
-
-    fn get(&self) -> Lists {
-        self.streams.stream(self)
-    }
-}
-
-impl fmt::Debug for Supplier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Supplier")
-            .field("service", self.base.service_id())
-            .field("chain", &self.chain)
-            .finish_non_exhaustive()
-    }
-}
-
-/// A chain that cannot work; it names the service and the reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BuildError {
-    service: String,
-    reason: String,
-}
-
-impl BuildError {
-    pub(crate) fn new(service: &str, reason: String) -> Self {
-        Self { service: service.to_owned(), reason }
-    }
-
-    /// Why.
-    pub fn reason(&self) -> &str {
-        &self.reason
-    }
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the chain of service {:?} cannot work: {}", self.service, self.reason)
-    }
-}
-
-impl Error for BuildError {}

@@ -7,8 +7,10 @@
 
 mod builder;
 mod chain;
+mod chained;
 pub(crate) mod driver;
 mod health;
+mod properties;
 mod request_stage;
 mod source;
 mod stage;
@@ -17,9 +19,10 @@ mod stream;
 
 use std::fmt;
 
-pub use builder::{BuildError, Supplier, SupplierBuilder};
+pub use builder::SupplierBuilder;
 pub(crate) use chain::Chain;
 pub use chain::Reason;
+pub use chained::{BuildError, Supplier};
 pub use driver::Origin;
 pub use health::HealthStage;
 pub use request_stage::{GroupId, Groups, InstanceId, RequestStage, Selection};

@@ -4,12 +4,14 @@
 
 mod answer;
 mod backstop;
+mod callers;
 mod disk;
+mod doubt;
 mod freshness;
 mod look_up;
+mod ready;
 mod settings;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::task::Wake;
 use std::time::Duration;
@@ -20,10 +22,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::{Chained, ServiceInstanceListSupplier};
+use super::ServiceInstanceListSupplier;
 use crate::ServiceInstance;
 use crate::alarm::Alarm;
-use crate::discovery::{SourceHealth, SourceState, SupplyError, SupplyErrorKind};
+use crate::discovery::{SourceHealth, SourceState, SupplyError};
 use crate::random::Random;
 use backstop::Backstop;
 pub(crate) use freshness::{Freshness, Word};
@@ -268,156 +270,6 @@ impl<P: Publish> Driver<P> {
         Ok(())
     }
 
-    /// Asks the source again now, behind the callers; a source with an open watch is only told.
-    pub(crate) fn look_up(self: &Arc<Self>) {
-        self.word.due();
-        // Without a runtime the next caller that has one does it.
-        let _ = self.kick();
-        self.poke();
-    }
-
-    /// A call could not be sent: perhaps the source knows more. At most once a second, since every call may fail; and not
-    /// while the source itself gives no answer, which has a back-off of its own.
-    pub(crate) fn doubt(self: &Arc<Self>) {
-        if self.control.lock().failures > 0 {
-            return;
-        }
-        if self.word.load().is_watching() {
-            self.poke();
-        } else if !self.lately() {
-            self.word.due();
-            let _ = self.kick();
-        }
-    }
-
-    /// Whether the source was made to look within the last second; if not, it is now.
-    fn lately(&self) -> bool {
-        let now = Instant::now();
-        let mut control = self.control.lock();
-        let lately = |at| now.saturating_duration_since(at) < Duration::from_secs(1);
-        if control.poked.is_some_and(lately) {
-            return true;
-        }
-        control.poked = Some(now);
-        false
-    }
-
-    /// Tells a source with an open watch to look, at most once a second and unless it is still at it. Bounded, and stopped
-    /// with everything else.
-    fn poke(&self) {
-        let word = self.word.load();
-        if !word.is_watching() || word.is_closed() {
-            return;
-        }
-        let (runtime, limit) = {
-            let control = self.control.lock();
-            if control.poking.as_ref().is_some_and(|task| !task.is_finished()) {
-                return;
-            }
-            (control.runtime.clone(), control.settings.look_up_limit)
-        };
-        if self.lately() {
-            return;
-        }
-        let (Some(runtime), Some(poke)) = (runtime, self.base.poke()) else { return };
-        let task = runtime.spawn(async move {
-            // What comes of it arrives on the watch.
-            let _ = tokio::time::timeout(limit, poke).await;
-        });
-        if let Some(other) = self.control.lock().poking.replace(task) {
-            other.abort();
-        }
-        self.unless_closed();
-    }
-
-    /// What was started while the balancer was being closed may have been missed by that.
-    fn unless_closed(&self) {
-        if self.word.load().is_closed() {
-            drop(self.shut());
-        }
-    }
-
-    /// Waits until a list may be served; returns at once if that is so.
-    pub(crate) async fn ready(self: &Arc<Self>) -> Result<(), Unready> {
-        let started = Instant::now();
-        let settings = self.settings();
-        // Subscribed before the test, so that no end of a look-up is missed.
-        let mut epoch = self.epoch.subscribe();
-        let mut aborted = 0;
-        loop {
-            let seen = *epoch.borrow_and_update();
-            let word = self.word.load();
-            if word.wants_attention() {
-                match self.attend(word) {
-                    Ok(()) => {}
-                    Err(Unready::Wait) => {
-                        let left = settings.choose_timeout.saturating_sub(started.elapsed());
-                        match self.within(left, epoch.changed()).await {
-                            // A timer rang, and no look-up ended.
-                            Ok(_) if *epoch.borrow() == seen => continue,
-                            Ok(_) => match self.outcome() {
-                                // However old the list may be by now: it is the answer that this caller waited for.
-                                Ok(()) => {
-                                    return self.or_first_instance(started, &settings, &mut epoch).await;
-                                }
-                                Err(error) if error.kind() == SupplyErrorKind::Aborted && aborted < 3 => {
-                                    // The runtime that ran it went away: this caller's own one starts another.
-                                    aborted += 1;
-                                    continue;
-                                }
-                                Err(_) if self.publish.has_instances().is_some() => return Ok(()),
-                                Err(error) => return Err(Unready::Failed(error)),
-                            },
-                            Err(_) if self.publish.has_instances() == Some(true) => {
-                                // Served, and nobody waits again for that look-up.
-                                self.control.lock().limit = None;
-                                self.word.serve();
-                                return Ok(());
-                            }
-                            Err(_) => return Err(Unready::Timeout(started.elapsed())),
-                        }
-                    }
-                    Err(unready) => return Err(unready),
-                }
-            }
-            return self.or_first_instance(started, &settings, &mut epoch).await;
-        }
-    }
-
-    /// A list is at hand; if it is empty and the caller is to wait for the first instance, waits.
-    async fn or_first_instance(
-        self: &Arc<Self>,
-        started: Instant,
-        settings: &Settings,
-        epoch: &mut watch::Receiver<u64>,
-    ) -> Result<(), Unready> {
-        while self.publish.has_instances() == Some(false) {
-            let left = settings.wait_for_instances.saturating_sub(started.elapsed());
-            if left.is_zero() {
-                return Ok(());
-            }
-            // The list expires after its short life, and then this caller looks again.
-            let _ = self.within(left.min(settings.empty_life), epoch.changed()).await;
-            epoch.borrow_and_update();
-            let word = self.word.load();
-            if word.wants_attention() {
-                match self.attend(word) {
-                    Ok(()) | Err(Unready::Wait | Unready::Failed(_)) => {}
-                    Err(unready) => return Err(unready),
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// `future` with a limit, on the clock of the runtime that looks up: the caller may have none.
-    fn within<F: Future>(&self, limit: Duration, future: F) -> tokio::time::Timeout<F> {
-        let looking_up = || self.control.lock().runtime.clone();
-        let runtime = self.runtime.clone().or_else(|| Handle::try_current().ok()).or_else(looking_up);
-        let _entered = runtime.as_ref().map(Handle::enter);
-        tokio::time::timeout(limit, future)
-    }
-
     fn outcome(&self) -> Result<(), SupplyError> {
         self.control.lock().last_error.clone().map_or(Ok(()), Err)
     }
@@ -425,40 +277,6 @@ impl<P: Publish> Driver<P> {
     /// Why the last look-up gave no answer, if it did not.
     pub(crate) fn last_error(&self) -> Option<SupplyError> {
         self.control.lock().last_error.clone()
-    }
-
-    /// A caller answered the question whether anybody is there.
-    fn seen(self: &Arc<Self>) {
-        // The caller's runtime before that of the last look-up, which may be gone by now.
-        let runtime = self.runtime.clone().or_else(|| Handle::try_current().ok());
-        let sleeping = {
-            let mut control = self.control.lock();
-            control.used = Instant::now();
-            let runtime = runtime.or_else(|| control.runtime.clone());
-            runtime.filter(|_| std::mem::take(&mut control.wake))
-        };
-        if let Some(runtime) = sleeping {
-            let driver = Arc::downgrade(self);
-            // Not on the caller's path: it takes the lock of the control plane.
-            runtime.spawn(async move {
-                if let Some(driver) = driver.upgrade() {
-                    driver.publish.wake();
-                }
-            });
-        }
-    }
-
-    /// How long the question whether anybody calls has gone unanswered; asks it if nobody has.
-    fn idle_for(&self) -> Duration {
-        let mut control = self.control.lock();
-        if !self.word.ask_idle() {
-            control.used = Instant::now();
-        }
-        let idle = control.used.elapsed();
-        drop(control);
-        // A stream of lists is a caller as long as it is waited on: let it answer.
-        self.epoch.send_modify(|_| {});
-        idle
     }
 
     /// How the source is doing, as far as this service's answers tell.
@@ -540,24 +358,6 @@ impl<P: Publish> Driver<P> {
         }
         self.ended();
         task
-    }
-}
-
-impl<P: Publish> Chained for Driver<P> {
-    fn recompute(&self) {
-        // It runs on the thread of whoever asked: a stage that panics must not take a prober with it.
-        if catch_unwind(AssertUnwindSafe(|| self.publish.recompute())).is_err() {
-            tracing::error!(service = %self.base.service_id(), "a stage of the chain panicked; the last list stands");
-        }
-    }
-
-    fn idle_for(&self) -> Duration {
-        Self::idle_for(self)
-    }
-
-    fn wake_me(&self) {
-        self.control.lock().wake = true;
-        self.word.ask_idle();
     }
 }
 
