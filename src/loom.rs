@@ -5,9 +5,10 @@
 //!     cargo test --release --lib loom
 //! ```
 //!
-//! `crate::sync` swaps the atomics; what is modelled is the code that ships. Ghost counters are plain atomics of `std`,
-//! which loom does not interleave: they only check. The locks in an [`InstanceState`] are real ones, which is sound here
-//! because no atomic of ours is touched under them.
+//! `crate::sync` swaps the atomics, and the lock of an instance's back-off, which is held around some of them; what is
+//! modelled is the code that ships. Ghost counters are plain atomics of `std`, which loom does not interleave: they only
+//! check. The other locks in an [`InstanceState`] are real ones, which is sound because no atomic of ours is touched under
+//! them.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32 as Ghost;

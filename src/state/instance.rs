@@ -4,7 +4,6 @@ use std::task::Wake;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::fitness::{Claim, Fitness};
@@ -12,7 +11,7 @@ use super::service::ServiceState;
 use crate::alarm::Alarm;
 use crate::choice::{Failure, Outcome};
 use crate::instance::InstanceData;
-use crate::sync::{AtomicU8, AtomicU32, Ordering};
+use crate::sync::{AtomicU8, AtomicU32, Mutex, Ordering};
 use crate::{ServiceId, ServiceInstance};
 
 const OBSERVED: u8 = 1;
