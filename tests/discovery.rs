@@ -1,15 +1,17 @@
 //! Sources of instances against real files.
 #![cfg(feature = "file")]
 
+#[path = "support/log.rs"]
+mod log;
+
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use evenkeel::discovery::{DiscoveryClient, FileDiscovery, FileFormat, Lists, SourceState, SupplyErrorKind};
 use evenkeel::{ServiceId, ServiceInstance};
 use futures_util::{FutureExt, StreamExt};
+use log::Log;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
@@ -47,31 +49,6 @@ async fn until(lists: &mut Lists, wanted: &[u16]) {
     timeout(LIMIT, async { while next(lists).await.ok().as_deref() != Some(wanted) {} })
         .await
         .expect("the list came");
-}
-
-/// Takes the log of this thread.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn capture(&self) -> tracing::subscriber::DefaultGuard {
-        let log = self.clone();
-        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || log.clone());
-        tracing::subscriber::set_default(subscriber.finish())
-    }
-    fn count(&self, text: &str) -> usize {
-        String::from_utf8_lossy(&self.0.lock().unwrap()).matches(text).count()
-    }
-}
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
 }
 
 fn registry(name: &str, text: &str) -> (tempfile::TempDir, PathBuf) {

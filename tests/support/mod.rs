@@ -1,6 +1,8 @@
 //! Sources that a test scripts, and short ways to make instances.
-#![allow(dead_code, missing_docs)] // each test crate uses a part
+#![allow(dead_code, unused_imports, missing_docs)] // each test crate uses a part
 #![allow(clippy::unnecessary_literal_bound)] // as the trait writes it, and as its implementors do
+
+mod log;
 
 use std::fmt;
 use std::future::Future;
@@ -12,6 +14,7 @@ use std::time::Duration;
 use evenkeel::discovery::{DiscoveryClient, Lists, SupplyError, SupplyErrorKind};
 use evenkeel::policy::{Policy, RoundRobin};
 use evenkeel::{LoadBalancer, Request, ServiceId, ServiceInstance, SupplierBuilder, async_trait};
+pub use log::Log;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
@@ -261,35 +264,5 @@ impl Live {
     pub async fn set(&self, instances: Vec<ServiceInstance>) {
         self.0.set(&orders(), instances);
         settle().await;
-    }
-}
-
-/// Takes the log of this thread.
-#[derive(Clone, Default)]
-pub struct Log(Arc<std::sync::Mutex<Vec<u8>>>);
-
-impl Log {
-    pub fn capture(&self) -> tracing::subscriber::DefaultGuard {
-        let log = self.clone();
-        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || log.clone());
-        tracing::subscriber::set_default(subscriber.finish())
-    }
-
-    pub fn count(&self, text: &str) -> usize {
-        self.text().matches(text).count()
-    }
-
-    pub fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
-    }
-}
-
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
     }
 }
