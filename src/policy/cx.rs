@@ -14,8 +14,10 @@ pub(crate) const POSITION_MASK: u64 = 0x7fff_ffff;
 const TURNS: u32 = 16;
 
 /// Two wheels of one service and group: first attempts, and all others. It lives as long as the service.
+///
+/// Alone in two cache lines: the hardware fetches lines in pairs, and this is the one that threads contend for.
 #[derive(Debug, Default)]
-#[repr(align(64))]
+#[repr(align(128))]
 pub(crate) struct Cursor {
     pub(crate) first: AtomicU64,
     pub(crate) retry: AtomicU64,
