@@ -1,9 +1,7 @@
 //! Which property a key means: its prefix, whose it is, and its name in the spelling of the documentation.
 
 use super::key::{self, Token, uniform};
-use super::names::{
-    INSTANCE_NAMES, MAPS, MEANINGLESS, NOT_READ, PROPERTIES, ROUTE_NAMES, SPRING_ONLY, Shape,
-};
+use super::names::{INSTANCE_NAMES, MAPS, MEANINGLESS, PROPERTIES, ROUTE_NAMES, SPRING_ONLY, Shape};
 
 /// The family of keys one belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,9 +236,6 @@ fn unknown(below: &str, rest: &[Token], in_client: bool) -> Unknown {
         return Unknown { nearest: None, reason: "a property of Spring that this version does not read" };
     }
     let joined = uniform(&key::joined(rest));
-    if joined == uniform(NOT_READ) {
-        return Unknown { nearest: None, reason: "a property of Spring that this version does not read" };
-    }
     if MEANINGLESS.iter().any(|name| uniform(name) == joined) {
         let reason =
             "a property of Spring that has no meaning here: checks and look-ups are loops of their own";

@@ -1,12 +1,16 @@
 //! The effective values of one service, and those of the whole process.
 
+use super::api_version::ApiVersionProperties;
 use super::cache::{CacheProperties, Staleness};
 use super::choices::{PolicyName, Preset, StageName};
 use super::duration;
+use super::forwarded::{StatsProperties, XForwardedProperties};
 use super::health::HealthCheckProperties;
+use super::retry::RetryProperties;
 use super::setters::setters;
 use super::stages::{MetadataRouteProperties, WeightProperties, ZonePreferenceProperties};
 use super::sticky::StickySessionProperties;
+use super::subset::SubsetProperties;
 use super::timing::{BackoffProperties, ServiceDiscoveryProperties};
 use serde::Serialize;
 use std::time::Duration;
@@ -52,6 +56,16 @@ pub struct LoadBalancerProperties {
     pub health_check: HealthCheckProperties,
     /// Sticky sessions, for a service whose `configurations` name `request-based-sticky-session`.
     pub sticky_session: StickySessionProperties,
+    /// The part of the list for this client, for a service whose `configurations` name `subset`.
+    pub subset: SubsetProperties,
+    /// API versions, for a service whose `configurations` name `api-version`.
+    pub api_version: ApiVersionProperties,
+    /// Retries of a call.
+    pub retry: RetryProperties,
+    /// Headers that tell an instance the logical address.
+    pub x_forwarded: XForwardedProperties,
+    /// What is measured.
+    pub stats: StatsProperties,
     /// The hint of requests that carry none. Default: unset.
     pub hint: Option<String>,
     /// The request header that carries a hint. Default: `X-SC-LB-Hint`.
@@ -120,6 +134,11 @@ impl LoadBalancerProperties {
             zone_preference: ZonePreferenceProperties::default(),
             health_check: HealthCheckProperties::default(),
             sticky_session: StickySessionProperties::default(),
+            subset: SubsetProperties::default(),
+            api_version: ApiVersionProperties::default(),
+            retry: RetryProperties::default(),
+            x_forwarded: XForwardedProperties::default(),
+            stats: StatsProperties::default(),
             hint: None,
             hint_header_name: "X-SC-LB-Hint".into(),
             weight: WeightProperties::default(),
@@ -158,6 +177,16 @@ impl LoadBalancerProperties {
         with_health_check(health_check: HealthCheckProperties) = health_check;
         /// Sets the sticky sessions.
         with_sticky_session(sticky_session: StickySessionProperties) = sticky_session;
+        /// Sets the part of the list for this client.
+        with_subset(subset: SubsetProperties) = subset;
+        /// Sets the API versions.
+        with_api_version(api_version: ApiVersionProperties) = api_version;
+        /// Sets the retries of a call.
+        with_retry(retry: RetryProperties) = retry;
+        /// Sets the headers that tell an instance the logical address.
+        with_x_forwarded(x_forwarded: XForwardedProperties) = x_forwarded;
+        /// Sets what is measured.
+        with_stats(stats: StatsProperties) = stats;
         /// Sets the hint of requests that carry none; blank means unset. Default: unset.
         with_hint(hint: impl AsRef<str>) = trimmed(hint.as_ref());
         /// Sets the request header that carries a hint. Default: `X-SC-LB-Hint`.

@@ -1,39 +1,7 @@
 //! The properties that are one word out of a few.
 
+use super::words::words;
 use serde::{Deserialize, Serialize};
-
-/// Writes an enum of words: the variants, the spelling in a file, reading without regard to case or dashes.
-macro_rules! words {
-    ($(#[$meta:meta])* $name:ident, $allowed:literal { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        #[serde(rename_all = "kebab-case")]
-        #[non_exhaustive]
-        pub enum $name { $($(#[$doc])* $variant),+ }
-
-        impl $name {
-            /// What may be written, for error messages.
-            pub(crate) const ALLOWED: &'static str = $allowed;
-
-            /// The word as property files spell it.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word),+ }
-            }
-
-            /// Reads the word; case, dashes and underscores do not matter.
-            pub(crate) fn read(text: &str) -> Option<Self> {
-                let folded = super::key::uniform(text.trim());
-                [$(Self::$variant),+].into_iter().find(|word| super::key::uniform(word.as_str()) == folded)
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-    };
-}
 
 words! {
     /// One word that changes a family of defaults; an explicit value always wins over it.
@@ -70,7 +38,7 @@ words! {
     /// A stage of the chain between the registry and the pick.
     ///
     /// Property: `evenkeel.configurations`, one word, a comma list or a list. Default: `default`.
-    StageName, "default, zone-preference, weighted, hint, health-check, request-based-sticky-session or same-instance-preference" {
+    StageName, "default, zone-preference, weighted, hint, health-check, request-based-sticky-session, same-instance-preference, subset or api-version" {
         /// The plain chain: the registry's list and the cache.
         #[default]
         Default = "default",
@@ -86,6 +54,10 @@ words! {
         StickySession = "request-based-sticky-session",
         /// A request goes to the instance that the last one went to.
         SameInstance = "same-instance-preference",
+        /// A part of the list for this client.
+        Subset = "subset",
+        /// Only instances of the API version that the request asks for.
+        ApiVersion = "api-version",
     }
 }
 
@@ -99,17 +71,6 @@ words! {
         Http = "http",
         /// Alive is who accepts a connection.
         Tcp = "tcp",
-    }
-}
-
-impl StageName {
-    /// Names of stages that Spring has and this version has not.
-    ///
-    /// They are told apart from a misspelling because the reader did nothing wrong: the answer is "not yet".
-    pub(crate) fn not_yet(text: &str) -> bool {
-        ["subset", "api-version"]
-            .iter()
-            .any(|known| super::key::uniform(known) == super::key::uniform(text.trim()))
     }
 }
 

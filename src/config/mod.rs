@@ -28,6 +28,7 @@
 //! The plain structs are there without the feature `config`, which brings the file formats.
 
 mod address;
+mod api_version;
 mod balancer;
 mod cache;
 mod choices;
@@ -38,18 +39,23 @@ mod environment;
 mod error;
 #[cfg(feature = "config")]
 mod format;
+mod forwarded;
 mod health;
 mod key;
 mod layer;
 mod live;
 mod names;
 mod properties;
+mod retry;
 mod setters;
 mod simple;
 mod stages;
 mod sticky;
+mod subset;
 mod timing;
+mod words;
 
+pub use api_version::{ApiVersionMatch, ApiVersionProperties};
 pub use balancer::{GlobalProperties, LoadBalancerProperties};
 pub use cache::{CacheProperties, Staleness};
 pub use choices::{PolicyName, Preset, ProbeName, Refresh, StageName, UnknownGroup, ZeroWeight};
@@ -58,10 +64,13 @@ pub use error::{ConfigError, Place, Problem, Warning};
 #[cfg(feature = "config")]
 #[cfg_attr(docsrs, doc(cfg(feature = "config")))]
 pub use format::Format;
+pub use forwarded::{StatsProperties, XForwardedProperties};
 pub use health::HealthCheckProperties;
 pub use live::LiveProperties;
 pub use properties::Properties;
+pub use retry::{RetryBackoffProperties, RetryBudgetProperties, RetryProperties, RetryableError};
 pub use simple::SimpleInstanceProperties;
 pub use stages::{MetadataRouteProperties, WeightProperties, ZonePreferenceProperties};
 pub use sticky::StickySessionProperties;
+pub use subset::{SubsetAlgorithm, SubsetProperties};
 pub use timing::{BackoffProperties, ServiceDiscoveryProperties};

@@ -1,10 +1,13 @@
 //! The properties there are: their names, where they may stand, and how a value is read into its field.
 
+use super::api_version::ApiVersionMatch;
 use super::balancer::{LoadBalancerProperties, trimmed};
 use super::cache::Staleness;
 use super::choices::{PolicyName, Preset, ProbeName, Refresh, StageName, UnknownGroup, ZeroWeight};
 use super::duration::{self, parse_duration};
+use super::retry::RetryableError;
 use super::stages::MetadataRouteProperties;
+use super::subset::SubsetAlgorithm;
 use std::time::Duration;
 
 /// Why a value is refused: what would be allowed.
@@ -82,6 +85,51 @@ pub(crate) const PROPERTIES: &[Property] = &[
         put(&mut to.sticky_session.instance_id_cookie_name, required(text))
     }),
     one("sticky-session.secret", |to, text| put(&mut to.sticky_session.secret, Ok(trimmed(text)))),
+    one("sticky-session.add-service-instance-cookie", |to, text| {
+        put(&mut to.sticky_session.add_service_instance_cookie, flag(text))
+    }),
+    one("subset.size", |to, text| put(&mut to.subset.size, from_one(text))),
+    one("subset.instance-id", |to, text| put(&mut to.subset.instance_id, Ok(trimmed(text)))),
+    one("subset.ordinal", |to, text| put(&mut to.subset.ordinal, whole(text).map(Some))),
+    one("subset.algorithm", |to, text| {
+        put(&mut to.subset.algorithm, SubsetAlgorithm::read(text).ok_or(SubsetAlgorithm::ALLOWED))
+    }),
+    one("api-version.required", |to, text| put(&mut to.api_version.required, flag(text))),
+    one("api-version.default", |to, text| put(&mut to.api_version.default, Ok(trimmed(text)))),
+    one("api-version.header", |to, text| put(&mut to.api_version.header, header_name(text).map(Some))),
+    one("api-version.query-parameter", |to, text| {
+        put(&mut to.api_version.query_parameter, required(text).map(Some))
+    }),
+    one("api-version.path-segment", |to, text| put(&mut to.api_version.path_segment, whole(text).map(Some))),
+    one("api-version.fallback-to-available-instances", |to, text| {
+        put(&mut to.api_version.fallback_to_available_instances, flag(text))
+    }),
+    one("api-version.matching", |to, text| {
+        put(&mut to.api_version.matching, ApiVersionMatch::read(text).ok_or(ApiVersionMatch::ALLOWED))
+    }),
+    one("retry.enabled", |to, text| put(&mut to.retry.enabled, flag(text))),
+    one("retry.retry-on-all-operations", |to, text| put(&mut to.retry.retry_on_all_operations, flag(text))),
+    one("retry.retry-on-all-exceptions", |to, text| put(&mut to.retry.retry_on_all_exceptions, flag(text))),
+    one("retry.max-retries-on-same-service-instance", |to, text| {
+        put(&mut to.retry.max_retries_on_same_service_instance, whole(text))
+    }),
+    one("retry.max-retries-on-next-service-instance", |to, text| {
+        put(&mut to.retry.max_retries_on_next_service_instance, whole(text))
+    }),
+    Property { name: "retry.retryable-status-codes", global_only: false, shape: Shape::List(statuses) },
+    Property { name: "retry.retryable-exceptions", global_only: false, shape: Shape::List(retryable) },
+    one("retry.avoid-previous-instance", |to, text| put(&mut to.retry.avoid_previous_instance, flag(text))),
+    one("retry.backoff.enabled", |to, text| put(&mut to.retry.backoff.enabled, flag(text))),
+    one("retry.backoff.min-backoff", |to, text| put(&mut to.retry.backoff.min_backoff, span(text))),
+    one("retry.backoff.max-backoff", |to, text| put(&mut to.retry.backoff.max_backoff, span(text).map(Some))),
+    one("retry.backoff.jitter", |to, text| put(&mut to.retry.backoff.jitter, part(text))),
+    one("retry.budget.percent", |to, text| put(&mut to.retry.budget.percent, whole(text))),
+    one("retry.budget.min-per-second", |to, text| put(&mut to.retry.budget.min_per_second, whole(text))),
+    one("x-forwarded.enabled", |to, text| put(&mut to.x_forwarded.enabled, flag(text))),
+    one("x-forwarded.prefix", |to, text| put(&mut to.x_forwarded.prefix, Ok(trimmed(text)))),
+    one("x-forwarded.forwarded", |to, text| put(&mut to.x_forwarded.forwarded, flag(text))),
+    one("stats.enabled", |to, text| put(&mut to.stats.enabled, flag(text))),
+    one("stats.include-path", |to, text| put(&mut to.stats.include_path, flag(text))),
     one("stale-if-error", |to, text| {
         put(&mut to.stale_if_error, Staleness::read(text).ok_or(Staleness::ALLOWED))
     }),
@@ -122,21 +170,9 @@ pub(crate) const MEANINGLESS: &[&str] = &[
     "health-check.update-results-list",
 ];
 
-/// A property that Spring has beside others of its family, and this version does not read.
-pub(crate) const NOT_READ: &str = "sticky-session.add-service-instance-cookie";
-
 /// First names of properties that Spring has and this version does not read.
-pub(crate) const SPRING_ONLY: &[&str] = &[
-    "retry",
-    "stats",
-    "subset",
-    "api-version",
-    "x-forwarded",
-    "eureka",
-    "zookeeper",
-    "call-get-with-request-on-delegates",
-    "use-raw-status-code-in-response-data",
-];
+pub(crate) const SPRING_ONLY: &[&str] =
+    &["eureka", "zookeeper", "call-get-with-request-on-delegates", "use-raw-status-code-in-response-data"];
 
 /// The property of this name.
 pub(crate) fn property(name: &str) -> Option<&'static Property> {
@@ -204,14 +240,42 @@ fn header_name(text: &str) -> Result<String, Allowed> {
 }
 
 fn stages(to: &mut LoadBalancerProperties, words: &[&str]) -> Result<(), Allowed> {
-    let read = |word: &&str| {
-        StageName::read(word).ok_or(if StageName::not_yet(word) {
-            "another word: this version has no such stage yet"
-        } else {
-            StageName::ALLOWED
-        })
-    };
+    let read = |word: &&str| StageName::read(word).ok_or(StageName::ALLOWED);
     put(&mut to.configurations, words.iter().map(read).collect())
+}
+
+fn statuses(to: &mut LoadBalancerProperties, words: &[&str]) -> Result<(), Allowed> {
+    let read = |word: &&str| match whole::<u16>(word) {
+        Ok(status @ 100..=999) => Ok(status),
+        _ => Err("statuses of HTTP, such as 502, 503"),
+    };
+    put(&mut to.retry.retryable_status_codes, words.iter().map(read).collect())
+}
+
+fn retryable(to: &mut LoadBalancerProperties, words: &[&str]) -> Result<(), Allowed> {
+    let mut kinds = Vec::new();
+    for word in words {
+        for kind in RetryableError::of_word(word).ok_or(RetryableError::ALLOWED)? {
+            if !kinds.contains(kind) {
+                kinds.push(*kind);
+            }
+        }
+    }
+    put(&mut to.retry.retryable_exceptions, Ok(kinds))
+}
+
+fn from_one(text: &str) -> Result<u32, Allowed> {
+    match whole(text)? {
+        0 => Err("a whole number, 1 or larger, in digits"),
+        number => Ok(number),
+    }
+}
+
+fn part(text: &str) -> Result<f64, Allowed> {
+    match text.trim().parse::<f64>() {
+        Ok(part) if (0.0..=1.0).contains(&part) => Ok(part),
+        _ => Err("a number from 0 to 1, such as 0.5"),
+    }
 }
 
 fn names_of_services(names: &[&str]) -> Result<(), Allowed> {

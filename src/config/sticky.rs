@@ -22,11 +22,17 @@ pub struct StickySessionProperties {
     /// written out again.
     #[serde(skip_serializing)]
     pub secret: Option<String>,
+    /// Whether a call carries the cookie of the instance that it goes to. Default: `false`.
+    pub add_service_instance_cookie: bool,
 }
 
 impl Default for StickySessionProperties {
     fn default() -> Self {
-        Self { instance_id_cookie_name: "sc-lb-instance-id".to_owned(), secret: None }
+        Self {
+            instance_id_cookie_name: "sc-lb-instance-id".to_owned(),
+            secret: None,
+            add_service_instance_cookie: false,
+        }
     }
 }
 
@@ -36,6 +42,8 @@ impl StickySessionProperties {
         with_instance_id_cookie_name(instance_id_cookie_name: impl Into<String>) = instance_id_cookie_name.into();
         /// Sets the key of a digest that stands in the cookie instead of the id. Default: unset.
         with_secret(secret: impl Into<Option<String>>) = secret.into();
+        /// Sets whether a call carries the cookie of the instance that it goes to. Default: `false`.
+        with_add_service_instance_cookie(add_service_instance_cookie: bool) = add_service_instance_cookie;
     }
 }
 
@@ -45,6 +53,7 @@ impl fmt::Debug for StickySessionProperties {
         f.debug_struct("StickySessionProperties")
             .field("instance_id_cookie_name", &self.instance_id_cookie_name)
             .field("secret", &self.secret.is_some())
+            .field("add_service_instance_cookie", &self.add_service_instance_cookie)
             .finish()
     }
 }

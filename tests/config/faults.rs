@@ -32,7 +32,7 @@ fn unknown_keys_warn_with_the_nearest_name() {
         ("evenkeel.client.billing.cache.ttl: 5s", Some("evenkeel.clients.billing.cache.ttl")),
         ("evenkeel.something-else-entirely: 5s", None),
         ("spring.cloud.loadbalancer.health-check.refetch-instances: true", None),
-        ("spring.cloud.loadbalancer.retry.enabled: true", None),
+        ("spring.cloud.loadbalancer.retry.listeners: true", None),
         ("evenkeel.clients.billing.cache.capacity: 5", Some("evenkeel.cache.capacity")),
         ("evenkeel: text", None),
         (
@@ -108,7 +108,7 @@ fn keys_of_others_are_left_alone() {
 fn one_error_names_every_bad_value() {
     let error = refused(
         "evenkeel:\n  cache:\n    ttl: 35 s\n    enabled: maybe\n  policy: fastest\n  clients:\n    billing:\n      \
-         connect-timeout: 0\n      configurations: [weighted, subset]\n  zone-preference.max-share: NaN\n  \
+         connect-timeout: 0\n      configurations: [weighted, subsett]\n  zone-preference.max-share: NaN\n  \
          cache.capacity: -1\n  hint-header-name: 'a b'\n  weight.metadata-key: ''\n  backoff.min: 0s\n",
     );
     let problems = error.problems();
@@ -126,7 +126,7 @@ fn one_error_names_every_bad_value() {
     let key = "evenkeel.clients.billing.connect-timeout";
     assert!(has(key, "0", "application.yml:8", "above zero"), "{error}");
     let key = "evenkeel.clients.billing.configurations[1]";
-    assert!(has(key, "subset", "application.yml:9", "no such stage yet"), "{error}");
+    assert!(has(key, "subsett", "application.yml:9", "subset or api-version"), "{error}");
     assert!(has("evenkeel.zone-preference.max-share", "NaN", "application.yml:10", "at least 1"), "{error}");
     assert_eq!(problems.len(), 10, "{error}");
     assert_eq!(error.to_string().lines().count(), 10);

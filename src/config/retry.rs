@@ -1,0 +1,219 @@
+//! Properties of retries.
+
+use super::duration;
+use super::setters::setters;
+use super::words::words;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+words! {
+    /// A kind of failed attempt that may be repeated.
+    ///
+    /// Property: `evenkeel.retry.retryable-exceptions`, a list. Default: `connect, timeout, reset`.
+    RetryableError, "connect, timeout, reset, other, or the name of a Java exception" {
+        /// The call was never sent: refused, or no connection in time.
+        #[default]
+        Connect = "connect",
+        /// Sent, and no answer in time.
+        Timeout = "timeout",
+        /// The connection broke after the request, or a part of it, had been sent.
+        Reset = "reset",
+        /// Anything else.
+        Other = "other",
+    }
+}
+
+impl RetryableError {
+    /// What the word of a property means; a Java class stands for the kinds that it would cover there. `None` for a word
+    /// that is neither, `Some` of nothing for a Java class without a meaning here.
+    pub(crate) fn of_word(word: &str) -> Option<&'static [Self]> {
+        const ALL: &[RetryableError] =
+            &[RetryableError::Connect, RetryableError::Timeout, RetryableError::Reset, RetryableError::Other];
+        if let Some(kind) = Self::read(word) {
+            return ALL.iter().position(|one| *one == kind).map(|at| &ALL[at..=at]);
+        }
+        let word = word.trim();
+        let (package, class) = word.rsplit_once('.')?;
+        if package.is_empty() || class.is_empty() {
+            return None;
+        }
+        Some(match class {
+            "Throwable" | "Exception" | "RuntimeException" => ALL,
+            // Its time-out and its refused connection are kinds of it in Java too.
+            "IOException" | "ResourceAccessException" | "WebClientRequestException" => &ALL[..3],
+            "ConnectException" | "NoRouteToHostException" | "UnknownHostException" => &ALL[..1],
+            "TimeoutException" | "SocketTimeoutException" | "HttpTimeoutException" => &ALL[1..2],
+            "SocketException" => &[Self::Connect, Self::Reset],
+            // Statuses have a list of their own; other classes mean nothing here.
+            _ => &[],
+        })
+    }
+}
+
+/// Retries of a call: `evenkeel.retry.*`.
+///
+/// Defaults: one more attempt, on another instance, for GET, HEAD and OPTIONS whose connection broke or whose answer did
+/// not come; no status is retried; at most 20 % of the calls and 10 a second are retries.
+///
+/// A call that **was never sent** is no retry: it goes once to another instance whatever its method, and whatever these
+/// say.
+///
+/// ```
+/// use evenkeel::config::RetryProperties;
+///
+/// let retry = RetryProperties::default().with_retryable_status_codes([502, 503]);
+/// assert_eq!(retry.most_attempts(), 2);
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct RetryProperties {
+    /// Whether anything is retried. Default: `true`.
+    pub enabled: bool,
+    /// Whether methods other than GET, HEAD and OPTIONS are. Default: `false`.
+    pub retry_on_all_operations: bool,
+    /// Whether every kind of failure is, whatever `retryable-exceptions` says. Default: `false`.
+    pub retry_on_all_exceptions: bool,
+    /// More attempts on the same instance, for each instance. Default: 0.
+    pub max_retries_on_same_service_instance: u32,
+    /// More instances. Default: 1.
+    pub max_retries_on_next_service_instance: u32,
+    /// Statuses that are retried; after the last attempt the caller gets the last response. Default: none.
+    pub retryable_status_codes: Vec<u16>,
+    /// Kinds of failure that are retried. Default: connect, timeout, reset.
+    pub retryable_exceptions: Vec<RetryableError>,
+    /// Whether a next instance is another one while one is left. Default: `true`.
+    pub avoid_previous_instance: bool,
+    /// Pauses between attempts. Default: none.
+    pub backoff: RetryBackoffProperties,
+    /// The limit of retries over all calls of the service.
+    pub budget: RetryBudgetProperties,
+}
+
+impl Default for RetryProperties {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            retry_on_all_operations: false,
+            retry_on_all_exceptions: false,
+            max_retries_on_same_service_instance: 0,
+            max_retries_on_next_service_instance: 1,
+            retryable_status_codes: Vec::new(),
+            retryable_exceptions: vec![
+                RetryableError::Connect,
+                RetryableError::Timeout,
+                RetryableError::Reset,
+            ],
+            avoid_previous_instance: true,
+            backoff: RetryBackoffProperties::default(),
+            budget: RetryBudgetProperties::default(),
+        }
+    }
+}
+
+impl RetryProperties {
+    /// Attempts of one call at most: (same + 1) x (next + 1), or 1 when retries are off.
+    pub fn most_attempts(&self) -> u64 {
+        if self.enabled {
+            (u64::from(self.max_retries_on_same_service_instance) + 1)
+                * (u64::from(self.max_retries_on_next_service_instance) + 1)
+        } else {
+            1
+        }
+    }
+
+    setters! {
+        /// Sets whether anything is retried. Default: `true`.
+        with_enabled(enabled: bool) = enabled;
+        /// Sets whether methods other than GET, HEAD and OPTIONS are. Default: `false`.
+        with_retry_on_all_operations(retry_on_all_operations: bool) = retry_on_all_operations;
+        /// Sets whether every kind of failure is. Default: `false`.
+        with_retry_on_all_exceptions(retry_on_all_exceptions: bool) = retry_on_all_exceptions;
+        /// Sets how many more attempts there are on the same instance. Default: 0.
+        with_max_retries_on_same_service_instance(max_retries_on_same_service_instance: u32) =
+            max_retries_on_same_service_instance;
+        /// Sets how many more instances are tried. Default: 1.
+        with_max_retries_on_next_service_instance(max_retries_on_next_service_instance: u32) =
+            max_retries_on_next_service_instance;
+        /// Sets the statuses that are retried. Default: none.
+        with_retryable_status_codes(retryable_status_codes: impl IntoIterator<Item = u16>) =
+            retryable_status_codes.into_iter().collect();
+        /// Sets the kinds of failure that are retried. Default: connect, timeout, reset.
+        with_retryable_exceptions(retryable_exceptions: impl IntoIterator<Item = RetryableError>) =
+            retryable_exceptions.into_iter().collect();
+        /// Sets whether a next instance is another one while one is left. Default: `true`.
+        with_avoid_previous_instance(avoid_previous_instance: bool) = avoid_previous_instance;
+        /// Sets the pauses between attempts. Default: none.
+        with_backoff(backoff: RetryBackoffProperties) = backoff;
+        /// Sets the limit of retries over all calls of the service.
+        with_budget(budget: RetryBudgetProperties) = budget;
+    }
+}
+
+/// Pauses between the attempts of a call: `evenkeel.retry.backoff.*`.
+///
+/// The pause before the n-th retry is `min-backoff` x 2^(n-1), at most `max-backoff`, more or less by up to `jitter` of
+/// itself. Defaults: off; 5 ms, no bound, 0.5.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct RetryBackoffProperties {
+    /// Whether there are pauses. Default: `false`.
+    pub enabled: bool,
+    /// The first pause. Default: 5 ms.
+    #[serde(with = "duration::text")]
+    pub min_backoff: Duration,
+    /// The longest pause; unset is no bound. Default: unset.
+    #[serde(with = "duration::optional_text")]
+    pub max_backoff: Option<Duration>,
+    /// The part of a pause by which it varies, 0 to 1. Default: 0.5.
+    pub jitter: f64,
+}
+
+impl Default for RetryBackoffProperties {
+    fn default() -> Self {
+        Self { enabled: false, min_backoff: Duration::from_millis(5), max_backoff: None, jitter: 0.5 }
+    }
+}
+
+impl RetryBackoffProperties {
+    setters! {
+        /// Sets whether there are pauses. Default: `false`.
+        with_enabled(enabled: bool) = enabled;
+        /// Sets the first pause. Default: 5 ms.
+        with_min_backoff(min_backoff: Duration) = min_backoff;
+        /// Sets the longest pause; `None`, the default, is no bound.
+        with_max_backoff(max_backoff: impl Into<Option<Duration>>) = max_backoff.into();
+        /// Sets the part of a pause by which it varies; it is taken into 0 to 1. Default: 0.5.
+        with_jitter(jitter: f64) = if jitter.is_nan() { 0.0 } else { jitter.clamp(0.0, 1.0) };
+    }
+}
+
+/// How many retries a service may get from this process: `evenkeel.retry.budget.*`.
+///
+/// Each call adds `percent` of a retry to an account, each retry takes one off it, and `min-per-second` more are allowed
+/// in any case. Defaults: 20 %, 10 a second. A call that was never sent and goes to another instance is not counted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct RetryBudgetProperties {
+    /// Retries for a hundred calls. Default: 20.
+    pub percent: u32,
+    /// Retries a second that are allowed in any case. Default: 10.
+    pub min_per_second: u32,
+}
+
+impl Default for RetryBudgetProperties {
+    fn default() -> Self {
+        Self { percent: 20, min_per_second: 10 }
+    }
+}
+
+impl RetryBudgetProperties {
+    setters! {
+        /// Sets how many retries a hundred calls allow. Default: 20.
+        with_percent(percent: u32) = percent;
+        /// Sets how many retries a second are allowed in any case. Default: 10.
+        with_min_per_second(min_per_second: u32) = min_per_second;
+    }
+}

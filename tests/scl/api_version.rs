@@ -1,0 +1,1 @@
+//! 3.14 API version: cases 166 to 174.

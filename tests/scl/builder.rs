@@ -1,0 +1,1 @@
+//! 3.15 Builder and predefined configurations: cases 175 to 188.

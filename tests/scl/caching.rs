@@ -1,0 +1,1 @@
+//! 3.12 Caching: cases 117 to 136.

@@ -1,0 +1,1 @@
+//! 3.11 Discovery: cases 103 to 116.

@@ -1,0 +1,1 @@
+//! 3.23 OpenFeign: cases 290 to 300.

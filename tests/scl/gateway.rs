@@ -1,0 +1,1 @@
+//! 3.22 Gateway: cases 274 to 289.

@@ -1,0 +1,1 @@
+//! 3.13 Health check: cases 137 to 165.

@@ -1,0 +1,1 @@
+//! 3.8 Hints: cases 74 to 82.

@@ -1,0 +1,1 @@
+//! 3.24 Metrics: cases 301 to 310.

@@ -1,0 +1,1 @@
+//! 3.2 Random: cases 17 to 20.

@@ -1,0 +1,1 @@
+//! 3.1 Round robin: cases 1 to 16.

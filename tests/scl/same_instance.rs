@@ -1,0 +1,1 @@
+//! 3.5 Same-instance preference: cases 48 to 54.

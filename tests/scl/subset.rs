@@ -1,0 +1,1 @@
+//! 3.10 Subset: cases 91 to 102.
