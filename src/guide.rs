@@ -4,6 +4,7 @@
 //!
 //! - [`lists`]: the life of a list: TTL, hard age, back-off, outages, empty answers, watches, cache off
 //! - [`picks`]: what one `choose` does: views, groups, rotations, attempts after the first, skipped instances
+//! - [`calls`]: what one call does: attempts, retries, budgets, events
 //! - [`policies`]: what each guarantees, when to use it, what it costs
 //! - [`stages`]: the chain, in its fixed order
 //! - [`health`]: health checks: who is asked, when, and what follows
@@ -21,6 +22,9 @@ pub mod lists {}
 
 #[doc = include_str!("guide/picks.md")]
 pub mod picks {}
+
+#[doc = include_str!("guide/calls.md")]
+pub mod calls {}
 
 #[doc = include_str!("guide/policies.md")]
 pub mod policies {}

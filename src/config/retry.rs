@@ -67,6 +67,7 @@ impl RetryableError {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 #[non_exhaustive]
+#[allow(clippy::struct_excessive_bools)] // Spring's properties
 pub struct RetryProperties {
     /// Whether anything is retried. Default: `true`.
     pub enabled: bool,

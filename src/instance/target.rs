@@ -82,6 +82,34 @@ impl Target {
         let path = after.find(['/', '?']).map_or("", |at| &after[at..]);
         self.url(path)
     }
+
+    /// `original` with this scheme, host and port, all of them written out; user info, path, query and fragment stay byte
+    /// for byte. A port that the instance does not name is the scheme's own.
+    ///
+    /// ```
+    /// use evenkeel::{ServiceInstance, Target};
+    ///
+    /// let instance = ServiceInstance::builder("10.0.0.1").secure(true).build()?;
+    /// let target = Target::of(&instance, Some("ws"), false)?;
+    /// assert_eq!(target.reconstruct("ws://me@chat?room=%20a#b"), "wss://me@10.0.0.1:443?room=%20a#b");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reconstruct(&self, original: &str) -> String {
+        let rest = original
+            .split_once("://")
+            .map(|(_, rest)| rest)
+            .or_else(|| original.strip_prefix("//"))
+            .unwrap_or(original);
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let user = rest[..end].rsplit_once('@').map_or("", |(user, _)| user);
+        let at = if user.is_empty() { "" } else { "@" };
+        let named = self.authority.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
+        let port = match self.default_port() {
+            Some(port) if !named => format!(":{port}"),
+            _ => String::new(),
+        };
+        format!("{}://{user}{at}{}{port}{}", self.scheme, self.authority, &rest[end..])
+    }
 }
 
 fn scheme_for(

@@ -31,12 +31,7 @@ impl SupplierBuilder {
             });
         }
         if p.configurations.contains(&StageName::StickySession) {
-            let sticky =
-                StickySession::default().with_cookie(p.sticky_session.instance_id_cookie_name.as_str());
-            self.sticky = Some(match &p.sticky_session.secret {
-                Some(secret) => sticky.with_secret(secret),
-                None => sticky,
-            });
+            self.sticky = Some(StickySession::of(&p.sticky_session));
         }
         self.same_instance |= p.configurations.contains(&StageName::SameInstance);
         if p.configurations.contains(&StageName::HealthCheck) {

@@ -1,1 +1,1 @@
-//! 3.17 LoadBalancerClient: cases 199 to 208.
+//! 3.17 `LoadBalancerClient`: cases 199 to 208.

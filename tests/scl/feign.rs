@@ -1,1 +1,1 @@
-//! 3.23 OpenFeign: cases 290 to 300.
+//! 3.23 `OpenFeign`: cases 290 to 300.

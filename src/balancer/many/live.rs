@@ -77,7 +77,8 @@ impl Inner {
             match self.recipe.chain(&entry.id, &effective).build() {
                 Ok(supplier) => {
                     let policy = self.recipe.policy(&entry.id, &effective);
-                    entry.balancer.reconfigure(supplier, policy, effective.allow_downgrade);
+                    let calls = self.recipe.calls(&entry.id, &effective);
+                    entry.balancer.reconfigure(supplier, policy, effective.allow_downgrade, calls);
                 }
                 // It was built a moment ago; a chain that the code shapes may say otherwise now.
                 Err(error) => tracing::error!(%error, "changed properties are not applied to a service"),
