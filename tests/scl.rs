@@ -3,6 +3,9 @@
 //! A case that pins a fault, or that this crate decides otherwise, tests the right behaviour and has a row in
 //! `scl/DIFFERENCES.md`; one that cannot be had here has a row in `scl/NOT_APPLICABLE.md`.
 
+#[path = "reqwest/net.rs"]
+#[allow(dead_code)] // each test crate uses a part
+mod net;
 mod support;
 
 #[path = "scl"]

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn scl_210_scl_211_methods_statuses_and_kinds() {
+    fn scl_210_to_211_methods_statuses_and_kinds() {
         let all = retry(0, 1).with_retry_on_all_operations(true).with_retryable_status_codes([404, 502]);
         let safe = all.clone().with_retry_on_all_operations(false);
         for (retry, method, outcome, retried) in [

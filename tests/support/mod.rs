@@ -2,6 +2,7 @@
 #![allow(dead_code, unused_imports, missing_docs)] // each test crate uses a part
 #![allow(clippy::unnecessary_literal_bound)] // as the trait writes it, and as its implementors do
 
+pub mod calls;
 mod log;
 
 use std::fmt;
