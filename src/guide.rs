@@ -8,6 +8,7 @@
 //! - [`policies`]: what each guarantees, when to use it, what it costs
 //! - [`stages`]: the chain, in its fixed order
 //! - [`health`]: health checks: who is asked, when, and what follows
+//! - [`migration`]: from Spring Cloud `LoadBalancer`: what is what, and what is decided otherwise
 //! - [`extending`]: a source, a supplier, a stage or a policy of your own
 //! - [`properties`]: every property, its type and default
 //! - [`runtimes`]: where background work runs
@@ -37,6 +38,9 @@ pub mod health {}
 
 #[doc = include_str!("guide/extending.md")]
 pub mod extending {}
+
+#[doc = include_str!("guide/migration.md")]
+pub mod migration {}
 
 #[doc = include_str!("guide/properties.md")]
 pub mod properties {}
