@@ -31,6 +31,8 @@ mod address;
 mod api_version;
 mod balancer;
 mod cache;
+#[cfg(feature = "config")]
+mod check;
 mod choices;
 mod de;
 mod duration;
@@ -41,11 +43,16 @@ mod error;
 mod format;
 mod forwarded;
 mod health;
+mod identity;
 mod key;
 mod layer;
 mod live;
+mod meaningless;
 mod names;
+mod placeholder;
 mod properties;
+#[cfg(feature = "config")]
+mod report;
 mod retry;
 mod setters;
 mod simple;
@@ -53,11 +60,16 @@ mod stages;
 mod sticky;
 mod subset;
 mod timing;
+mod values;
+mod variables;
 mod words;
 
 pub use api_version::{ApiVersionMatch, ApiVersionProperties};
 pub use balancer::{GlobalProperties, LoadBalancerProperties};
 pub use cache::{CacheProperties, Staleness};
+#[cfg(feature = "config")]
+#[cfg_attr(docsrs, doc(cfg(feature = "config")))]
+pub use check::{Checked, check};
 pub use choices::{PolicyName, Preset, ProbeName, Refresh, StageName, UnknownGroup, ZeroWeight};
 pub use duration::parse_duration;
 pub use error::{ConfigError, Place, Problem, Warning};
@@ -68,6 +80,9 @@ pub use forwarded::{StatsProperties, XForwardedProperties};
 pub use health::HealthCheckProperties;
 pub use live::LiveProperties;
 pub use properties::Properties;
+#[cfg(feature = "config")]
+#[cfg_attr(docsrs, doc(cfg(feature = "config")))]
+pub use report::{Origin, Report, ReportEntry};
 pub use retry::{RetryBackoffProperties, RetryBudgetProperties, RetryProperties, RetryableError};
 pub use simple::SimpleInstanceProperties;
 pub use stages::{MetadataRouteProperties, WeightProperties, ZonePreferenceProperties};

@@ -8,6 +8,8 @@ use super::duration::{self, parse_duration};
 use super::retry::RetryableError;
 use super::stages::MetadataRouteProperties;
 use super::subset::SubsetAlgorithm;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// Why a value is refused: what would be allowed.
@@ -39,7 +41,7 @@ const fn one(
     Property { name, global_only: false, shape: Shape::One(read) }
 }
 
-/// Every property but the [`MAPS`], `routing` and `clients`, which are made of names of their own.
+/// Every property but the [`MAPS`], the one that is [`KEYED`], `routing` and `clients`, which are made of names of their own.
 pub(crate) const PROPERTIES: &[Property] = &[
     one("enabled", |to, text| put(&mut to.enabled, flag(text))),
     one("preset", |to, text| put(&mut to.preset, Preset::read(text).ok_or(Preset::ALLOWED))),
@@ -81,6 +83,10 @@ pub(crate) const PROPERTIES: &[Property] = &[
     one("health-check.repeat-health-check", |to, text| {
         put(&mut to.health_check.repeat_health_check, flag(text))
     }),
+    one("health-check.refetch-instances", |to, text| put(&mut to.health_check.refetch_instances, flag(text))),
+    one("health-check.refetch-instances-interval", |to, text| {
+        put(&mut to.health_check.refetch_instances_interval, above_zero(text))
+    }),
     one("sticky-session.instance-id-cookie-name", |to, text| {
         put(&mut to.sticky_session.instance_id_cookie_name, required(text))
     }),
@@ -117,7 +123,7 @@ pub(crate) const PROPERTIES: &[Property] = &[
         put(&mut to.retry.max_retries_on_next_service_instance, whole(text))
     }),
     Property { name: "retry.retryable-status-codes", global_only: false, shape: Shape::List(statuses) },
-    Property { name: "retry.retryable-exceptions", global_only: false, shape: Shape::List(retryable) },
+    Property { name: RETRYABLE, global_only: false, shape: Shape::List(retryable) },
     one("retry.avoid-previous-instance", |to, text| put(&mut to.retry.avoid_previous_instance, flag(text))),
     one("retry.backoff.enabled", |to, text| put(&mut to.retry.backoff.enabled, flag(text))),
     one("retry.backoff.min-backoff", |to, text| put(&mut to.retry.backoff.min_backoff, span(text))),
@@ -162,21 +168,33 @@ pub(crate) const MAPS: &[&str] = &["hint", HEALTH_PATH];
 /// The path of health checks.
 pub(crate) const HEALTH_PATH: &str = "health-check.path";
 
-/// Properties of Spring that have no meaning here, since discovery and checks are loops of their own and a round is
-/// published whole.
-pub(crate) const MEANINGLESS: &[&str] = &[
-    "health-check.refetch-instances",
-    "health-check.refetch-instances-interval",
-    "health-check.update-results-list",
-];
+/// Other names of properties: Spring's, where it names what it measures with.
+pub(crate) const ALIASES: &[(&str, &str)] = &[("stats.micrometer.enabled", "stats.enabled")];
 
-/// First names of properties that Spring has and this version does not read.
-pub(crate) const SPRING_ONLY: &[&str] =
-    &["eureka", "zookeeper", "call-get-with-request-on-delegates", "use-raw-status-code-in-response-data"];
+/// The property that is a map by media type: for each, the parameter that holds the version.
+pub(crate) const KEYED: &str = "api-version.media-type-parameters";
+
+/// The list in which Java's exceptions may stand.
+pub(crate) const RETRYABLE: &str = "retry.retryable-exceptions";
+
+/// Properties that are shown as [`MASK`].
+pub(crate) const SECRETS: &[&str] = &["sticky-session.secret"];
+
+/// What is shown in place of a secret.
+pub(crate) const MASK: &str = "******";
 
 /// The property of this name.
 pub(crate) fn property(name: &str) -> Option<&'static Property> {
     PROPERTIES.iter().find(|property| property.name == name)
+}
+
+/// The property of this name without case, dashes and underscores.
+pub(crate) fn spelt(uniform_name: &str) -> Option<&'static Property> {
+    // A file may hold thousands of keys, each compared in several places of its path.
+    static SPELT: LazyLock<HashMap<String, &Property>> = LazyLock::new(|| {
+        PROPERTIES.iter().map(|property| (super::key::uniform(property.name), property)).collect()
+    });
+    SPELT.get(uniform_name).copied()
 }
 
 fn put<T>(field: &mut T, value: Result<T, Allowed>) -> Result<(), Allowed> {
@@ -301,6 +319,25 @@ pub(crate) fn read_route(to: &mut MetadataRouteProperties, name: &str, text: &st
     }
 }
 
+/// Reads one value of the map by media type.
+pub(crate) fn read_media_type(to: &mut LoadBalancerProperties, of: &str, text: &str) -> Result<(), Allowed> {
+    if of.is_empty() {
+        return if text.trim().is_empty() {
+            Ok(())
+        } else {
+            Err("a map from media types to names of parameters")
+        };
+    }
+    let halves =
+        of.split_once('/').filter(|(kind, sub)| !kind.is_empty() && !sub.is_empty() && !sub.contains('/'));
+    if halves.is_none() || of.contains(|c: char| c.is_whitespace() || c == ';' || c == ',') {
+        return Err("below a media type such as application/json, in brackets if it holds a dot");
+    }
+    let name = required(text)?;
+    to.api_version.media_type_parameters.insert(of.to_owned(), name);
+    Ok(())
+}
+
 /// The words of a comma list; blanks between commas are no words.
 pub(crate) fn comma_list(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|word| !word.is_empty())
@@ -314,8 +351,11 @@ mod tests {
 
     #[test]
     fn no_two_names_are_spelt_alike_in_the_environment() {
-        let names: BTreeSet<_> =
-            PROPERTIES.iter().map(|property| uniform(property.name).replace('.', "")).collect();
-        assert_eq!(names.len(), PROPERTIES.len());
+        let mut names: Vec<&str> = PROPERTIES.iter().map(|property| property.name).collect();
+        names.extend(MAPS.iter().chain([&KEYED, &"routing", &"clients"]));
+        names.extend(ALIASES.iter().map(|(alias, _)| *alias));
+        names.extend(crate::config::meaningless::OURS.iter().map(|(name, _)| *name));
+        let spelt: BTreeSet<_> = names.iter().map(|name| uniform(name).replace('.', "")).collect();
+        assert_eq!(spelt.len(), names.len());
     }
 }

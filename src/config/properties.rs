@@ -1,13 +1,20 @@
 //! The layered set of all properties.
 
-use super::address::{self, Owner, Prefix};
+use super::address::{self, Owner, Prefix, Unknown};
 use super::balancer::{GlobalProperties, LoadBalancerProperties};
-use super::environment;
+use super::environment::{self, Known};
 use super::error::{ConfigError, Issues, Place, Warning};
+#[cfg(feature = "config")]
+use super::format::Files;
+use super::identity::{self, Identity};
 use super::key::{self, Token};
-use super::layer::{Found, Layer, Section, Setting};
-use super::names::EAGER;
+use super::layer::{Found, Layer, Section, Setting, Unresolved};
+use super::meaningless;
+use super::names::{EAGER, KEYED};
+use super::placeholder::Resolver;
 use super::simple::{self, SimpleInstanceProperties};
+use super::values::{Value, Values};
+use super::variables::Variables;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 
@@ -37,28 +44,38 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Properties {
-    pub(crate) file: Layer,
+    #[cfg(feature = "config")]
+    files: Files,
+    variables: Variables,
+    /// What the code set, as written: keys outside our prefixes, and ours.
+    values: Values,
+    written: Layer,
+    /// Keys without a meaning that the code set.
+    accepted: Vec<Warning>,
+    /// What came out of the above.
+    file: Layer,
     environment: Layer,
     code: Layer,
-    /// The variables below our prefixes: which service one means can change with the other layers.
-    variables: Vec<(String, String)>,
-    /// What reading the file said, kept for when the other layers change.
-    pub(crate) file_warnings: Vec<Warning>,
+    identity: Identity,
     warnings: Vec<Warning>,
+    ignored: Vec<Warning>,
     instances: Vec<(String, Vec<SimpleInstanceProperties>)>,
 }
 
-/// Equal are sets that say the same in each layer, wherever the lines stand.
+/// Equal are sets that say the same in each layer, and of the process, wherever the lines stand.
 impl PartialEq for Properties {
     fn eq(&self, other: &Self) -> bool {
-        self.file == other.file && self.environment == other.environment && self.code == other.code
+        self.file == other.file
+            && self.environment == other.environment
+            && self.code == other.code
+            && self.identity == other.identity
     }
 }
 
 impl Properties {
     /// Reads variables as the environment layer, in place of the one there was.
     ///
-    /// Names are `EVENKEEL_` or `SPRING_CLOUD_LOADBALANCER_` and the property in upper case, its dots and dashes as
+    /// All of them are kept, since placeholders may name any; none is shown. Names of ours are `EVENKEEL_` or `SPRING_CLOUD_LOADBALANCER_` and the property in upper case, its dots and dashes as
     /// underscores: `EVENKEEL_CACHE_HARD_AGE` (Spring's `..._HARDAGE` works too). Below `EVENKEEL_CLIENTS_` follows
     /// the service: the one id known from file, code or eager load that is spelt so (`ORDER_SERVICE` for
     /// `order-service`, `order_service` or `order.service`). Two such ids are an error. If none is known, the id
@@ -81,22 +98,133 @@ impl Properties {
         K: Into<String>,
         V: Into<String>,
     {
-        self.keep_variables(variables.into_iter().map(|(name, value)| (name.into(), value.into())));
+        self.variables = variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         self.settle(Issues::default())
     }
 
-    /// Keeps the variables below our prefixes; they are read when the set is settled.
-    pub(crate) fn keep_variables(&mut self, variables: impl Iterator<Item = (String, String)>) {
-        self.variables = variables.filter(|(name, _)| environment::is_ours(name)).collect();
+    /// Takes variables; they are read when the set is settled.
+    #[cfg(feature = "config")]
+    pub(crate) fn with_variables(mut self, variables: impl Iterator<Item = (String, String)>) -> Self {
+        self.variables = variables.collect();
+        self
+    }
+
+    /// Takes files in place of those there were; the profiles that the code names stay.
+    #[cfg(feature = "config")]
+    pub(crate) fn with_files(mut self, files: Files) -> Result<Self, ConfigError> {
+        let named = self.files.named.take();
+        self.files = files;
+        self.files.named = named;
+        self.settle(Issues::default())
+    }
+
+    /// Names the active profiles in code, in place of those that the environment or a file names; none at all is the
+    /// profile `default`.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), evenkeel::config::ConfigError> {
+    /// use evenkeel::config::{Format, Properties};
+    ///
+    /// let text = "evenkeel.zone: eu\n---\nspring.config.activate.on-profile: us\nevenkeel.zone: us\n";
+    /// let properties = Properties::parse(text, Format::Yaml, "application.yml")?;
+    /// assert_eq!(properties.effective("orders").zone.as_deref(), Some("eu"));
+    /// let properties = properties.with_profiles(["us"])?;
+    /// assert_eq!(properties.effective("orders").zone.as_deref(), Some("us"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What the documents and files of these profiles say may be wrong. Their files are read now.
+    #[cfg(feature = "config")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "config")))]
+    pub fn with_profiles<I, P>(mut self, profiles: I) -> Result<Self, ConfigError>
+    where
+        I: IntoIterator<Item = P>,
+        P: Into<String>,
+    {
+        self.files.named = Some(profiles.into_iter().map(Into::into).collect());
+        self.settle(Issues::default())
+    }
+
+    /// The active profiles, in the order in which their documents count, the last over the others.
+    #[cfg(feature = "config")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "config")))]
+    pub fn profiles(&self) -> &[String] {
+        &self.files.active
+    }
+
+    /// The files this set comes from, and those that it would come from if they were there.
+    #[cfg(feature = "file")]
+    pub(crate) fn paths(&self) -> Vec<std::path::PathBuf> {
+        self.files.paths()
+    }
+
+    /// What the application calls itself, from `spring.application.name`; `None` if nobody says.
+    pub fn application_name(&self) -> Option<&str> {
+        self.identity.application.as_deref()
+    }
+
+    /// What tells this process from others of its kind, unless `subset.instance-id` says so.
+    ///
+    /// Spring's rule: `vcap.application.instance_id`; else what is known of host name (`spring.cloud.client.hostname`,
+    /// or the variable `HOSTNAME`), `spring.application.name`, and `spring.application.instance_id` or `server.port`,
+    /// joined by colons. `None` if nothing is.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), evenkeel::config::ConfigError> {
+    /// use evenkeel::config::Properties;
+    ///
+    /// let variables = [("HOSTNAME", "pod-7"), ("SPRING_APPLICATION_NAME", "shop"), ("SERVER_PORT", "8080")];
+    /// let properties = Properties::default().with_environment(variables)?;
+    /// assert_eq!(properties.instance_id(), Some("pod-7:shop:8080"));
+    /// assert_eq!(properties.effective("orders").subset.instance_id.as_deref(), Some("pod-7:shop:8080"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn instance_id(&self) -> Option<&str> {
+        self.identity.instance.as_deref()
+    }
+
+    /// Sets a key that is not ours, in code: what placeholders, and the names of the application, are looked up in first.
+    ///
+    /// One of ours is set as by [`Properties::set`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), evenkeel::config::ConfigError> {
+    /// use evenkeel::config::Properties;
+    ///
+    /// let properties = Properties::default().with_value("app.zone", "eu-1a")?.set("zone", "${app.zone}")?;
+    /// assert_eq!(properties.effective("orders").zone.as_deref(), Some("eu-1a"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_value(mut self, key: &str, value: impl fmt::Display) -> Result<Self, ConfigError> {
+        let mut path = Vec::new();
+        key::split(key, 0, &mut path);
+        if Prefix::strip(&path).is_some() {
+            return self.set_path(&path, &value.to_string());
+        }
+        self.values.put(&path, Value { text: value.to_string(), place: Place::Code });
+        self.settle(Issues::default())
     }
 
     /// Sets one property for all services, in code, over the value set before.
     ///
     /// The key is spelt as in a file, its prefix may be left out: `cache.ttl` is `evenkeel.cache.ttl`. A list is a
-    /// comma list. An unknown key is an error here.
+    /// comma list. An unknown key is an error here. The keys of the application that are read (`spring.application.name`
+    /// and others, `spring.profiles.*`) may be set as well.
     pub fn set(self, key: &str, value: impl fmt::Display) -> Result<Self, ConfigError> {
         let mut path = Vec::new();
         key::split(key, 0, &mut path);
+        let profiles = |path: &[Token]| path.len() > 2 && path[0].is("spring") && path[1].is("profiles");
+        if identity::KEYS.iter().any(|name| meaningless::is(&path, name))
+            || meaningless::other(&path).is_some()
+            || profiles(&path)
+        {
+            return self.with_value(key, value);
+        }
         if Prefix::strip(&path).is_none() {
             path.insert(0, Token::Name { text: Prefix::Evenkeel.as_str().to_owned(), node: 0 });
         }
@@ -120,7 +248,13 @@ impl Properties {
         let setting = Setting { key: key::render(path), text: text.to_owned(), place: Place::Code };
         let address = Prefix::strip(path).map(|(prefix, rest)| (prefix, address::address(prefix, rest)));
         match address {
-            Some((prefix, Ok(address))) => self.code.put(Found { address, prefix, setting }, &mut issues),
+            Some((prefix, Ok(address))) => {
+                self.values.put(path, Value { text: setting.text.clone(), place: Place::Code });
+                self.written.put(Found { address, prefix, setting }, &mut issues);
+            }
+            Some((_, Err(unknown))) if unknown.accepted => {
+                self.accepted.push(unknown.warning(&setting.key, &Place::Code));
+            }
             Some((_, Err(unknown))) => {
                 let near = unknown.nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
                 issues.refuse_because(&setting.key, text, &Place::Code, format!("{}{near}", unknown.reason));
@@ -140,7 +274,11 @@ impl Properties {
     /// assert_eq!(Properties::default().effective("orders"), LoadBalancerProperties::default());
     /// ```
     pub fn effective(&self, service: &str) -> LoadBalancerProperties {
-        super::effective::of_service(self.layers(), service)
+        let mut effective = super::effective::of_service(self.layers(), service);
+        if effective.subset.instance_id.is_none() {
+            effective.subset.instance_id.clone_from(&self.identity.instance);
+        }
+        effective
     }
 
     /// The values that hold for the whole process.
@@ -174,22 +312,34 @@ impl Properties {
         &self.warnings
     }
 
+    /// The keys of Spring that were accepted and have no meaning here, each with the reason.
+    pub fn ignored(&self) -> &[Warning] {
+        &self.ignored
+    }
+
     /// The layers, strongest first.
-    fn layers(&self) -> [&Layer; 3] {
+    pub(crate) fn layers(&self) -> [&Layer; 3] {
         [&self.code, &self.environment, &self.file]
     }
 
-    /// Reads again what depends on more than one layer, and reports everything that is wrong.
+    /// Reads again what depends on more than one layer, which is nearly everything: a variable may name the profile whose
+    /// file says how the service is spelt that another variable means. Reports everything that is wrong.
     pub(crate) fn settle(mut self, mut issues: Issues) -> Result<Self, ConfigError> {
-        let mut known: Vec<String> = Vec::new();
-        for layer in [&self.file, &self.code] {
-            known.extend(layer.ids.iter().cloned());
-            known.extend(eager(layer).into_iter().map(str::to_owned));
-            let hints =
-                layer.sections.get(&Owner::Global).into_iter().flat_map(|section| section.settings.keys());
-            known.extend(hints.filter_map(|name| name.strip_prefix("hint.")).map(str::to_owned));
+        #[cfg(feature = "config")]
+        {
+            let mut files = std::mem::take(&mut self.files);
+            let documents = files.choose(&self.values, &self.variables, &mut issues)?;
+            let mut layer = Layer::default();
+            for document in &documents {
+                issues.problems.extend(document.problems.iter().cloned());
+                layer.absorb(&document.leaves, &mut issues);
+            }
+            let values = documents.iter().map(|document| &document.values).collect();
+            self.derive(layer, values, &mut issues);
+            self.files = files;
         }
-        self.environment = environment::read(&self.variables, &known, &mut issues);
+        #[cfg(not(feature = "config"))]
+        self.derive(Layer::default(), Vec::new(), &mut issues);
         for layer in self.layers() {
             layer.check_routes(&mut issues);
         }
@@ -197,14 +347,56 @@ impl Properties {
         if !issues.problems.is_empty() {
             return Err(ConfigError::new(issues.problems));
         }
-        let mut warnings = self.file_warnings.clone();
-        warnings.append(&mut issues.warnings);
-        let told: HashSet<&Warning> = self.warnings.iter().collect();
-        for warning in warnings.iter().filter(|warning| !told.contains(warning)) {
-            tracing::warn!(key = %warning.key, place = %warning.place, "{warning}");
+        issues.warnings.extend(self.accepted.iter().cloned());
+        let mut told: HashSet<&Warning> = self.warnings.iter().chain(&self.ignored).collect();
+        for warning in issues.warnings.iter().filter(|warning| told.insert(warning)) {
+            if warning.accepted {
+                tracing::info!(key = %warning.key, place = %warning.place, "{warning}");
+            } else {
+                tracing::warn!(key = %warning.key, place = %warning.place, "{warning}");
+            }
         }
-        self.warnings = warnings;
+        (self.ignored, self.warnings) = issues.warnings.into_iter().partition(|warning| warning.accepted);
         Ok(self)
+    }
+
+    /// Where the simple instances of a service are written.
+    #[cfg(feature = "config")]
+    pub(crate) fn place_of_instances(&self, service: &str) -> Option<&Place> {
+        let owner = Owner::Instances(key::fold(service));
+        let section = self.layers().into_iter().find_map(|layer| layer.sections.get(&owner))?;
+        section.settings.values().next().map(|setting| &setting.place)
+    }
+
+    /// Makes the layers from what was written: the file's as it is given, and `values`, all that its documents hold.
+    fn derive(&mut self, mut file: Layer, values: Vec<&Values>, issues: &mut Issues) {
+        note_others(&self.values, &self.variables, &values, issues);
+        let resolver = Resolver::new(&self.values, &self.variables, values);
+        let mut code = self.written.clone();
+        let of_code = code.resolve(&resolver, issues);
+        let of_file = file.resolve(&resolver, issues);
+        let mut known = Known::default();
+        for layer in [&file, &code] {
+            known.ids.extend(layer.ids.iter().cloned());
+            known.ids.extend(eager(layer).into_iter().map(str::to_owned));
+            let global = layer.sections.get(&Owner::Global);
+            let names = || global.into_iter().flat_map(|section| section.settings.keys());
+            known.ids.extend(names().filter_map(|name| name.strip_prefix("hint.")).map(str::to_owned));
+            let all = layer.sections.values().flat_map(|section| section.settings.keys());
+            let media_types = all.filter_map(|name| name.strip_prefix(KEYED)?.strip_prefix('.'));
+            known.media_types.extend(media_types.map(str::to_owned));
+        }
+        let mut environment = environment::read(self.variables.all(), known, issues);
+        let of_environment = environment.resolve(&resolver, issues);
+        // A value that cannot be had does no harm where another one counts.
+        let stronger: [(Vec<Unresolved>, &[&Layer]); 3] =
+            [(of_code, &[]), (of_environment, &[&code]), (of_file, &[&code, &environment])];
+        for (unresolved, stronger) in stronger {
+            let counts = unresolved.into_iter().filter(|one| !one.is_replaced(stronger));
+            issues.problems.extend(counts.map(|one| one.problem));
+        }
+        self.identity = Identity::of(&resolver);
+        (self.code, self.environment, self.file) = (code, environment, file);
     }
 
     fn read_instances(&self, issues: &mut Issues) -> Vec<(String, Vec<SimpleInstanceProperties>)> {
@@ -217,6 +409,17 @@ impl Properties {
             }
         }
         lists.into_values().map(|section| (section.id.clone(), simple::read(section, issues))).collect()
+    }
+}
+
+/// Notes the keys outside our prefixes that have no meaning here.
+fn note_others(code: &Values, variables: &Variables, files: &[&Values], issues: &mut Issues) {
+    for (key, reason) in meaningless::OTHERS {
+        let variable = variables.of_key(key).map(|(name, _)| Place::Environment { variable: name.into() });
+        let written = std::iter::once(&code).chain(files).filter_map(|values| values.get(key));
+        for place in written.map(|value| value.place.clone()).chain(variable) {
+            issues.warnings.push(Unknown::accepted(reason).warning(key, &place));
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 use super::SupplierBuilder;
 use super::stages::{HintStage, MetadataRoute, StickySession, WeightsStage, ZonePreference};
 use crate::config::{
-    HealthCheckProperties, LoadBalancerProperties, ProbeName, StageName, UnknownGroup, ZeroWeight,
+    CacheProperties, HealthCheckProperties, LoadBalancerProperties, ProbeName, StageName, UnknownGroup,
+    ZeroWeight,
 };
 use crate::health::{HealthCheck, TcpProbe};
 
@@ -64,7 +65,7 @@ impl SupplierBuilder {
         }
         self.settings.guard_watch = p.empty_guard_for_watch;
         self.settings.empty_life = p.empty_life;
-        self.with_caching(p.cache.clone())
+        self.with_caching(caching(p))
             .with_stale_if_error(p.stale_if_error)
             .with_empty_guard(p.empty_guard)
             .with_look_up_timeout(p.service_discovery.timeout)
@@ -72,6 +73,16 @@ impl SupplierBuilder {
             .with_wait_for_instances(p.wait_for_instances)
             .with_back_off(p.backoff.min, p.backoff.max())
     }
+}
+
+/// The cache that properties ask for. Health checks may ask for look-ups more often than the TTL does.
+fn caching(p: &LoadBalancerProperties) -> CacheProperties {
+    let cache = p.cache.clone();
+    if !p.health_check.refetch_instances || !p.configurations.contains(&StageName::HealthCheck) {
+        return cache;
+    }
+    let ttl = cache.ttl.min(p.health_check.refetch_instances_interval);
+    cache.with_ttl(ttl)
 }
 
 /// The checks that properties ask for; `None` when a blank path switches them off.
