@@ -116,13 +116,11 @@ pub(crate) fn address(prefix: Prefix, rest: &[Token]) -> Result<Address, Unknown
 /// An id may hold dots, and a nested key and a dotted one are equal, so where the id ends is found by what follows
 /// it: the shortest id after which a property we know is left.
 fn client(prefix: Prefix, rest: &[Token]) -> Result<Address, Unknown> {
-    let found = (1..rest.len()).find_map(|end| Some((end, property_name(&rest[end..], true)?)));
-    let Some((end, name)) = found else {
-        if let Some(reason) =
-            (1..rest.len()).find_map(|end| meaningless::reason(meaningless::OURS, &rest[end..]))
-        {
-            return Err(Unknown::accepted(reason));
-        }
+    let found = (1..rest.len()).find_map(|end| match property_name(&rest[end..], true) {
+        Some(name) => Some(Ok((end, name))),
+        None => meaningless::reason(meaningless::OURS, &rest[end..]).map(Err),
+    });
+    let Some(found) = found else {
         // No property is known there: then the id is what its writer kept together in one key.
         let node = rest.first().map_or(0, Token::node);
         let own = rest.iter().take_while(|token| token.node() == node).count();
@@ -130,6 +128,7 @@ fn client(prefix: Prefix, rest: &[Token]) -> Result<Address, Unknown> {
         let below = format!("{}.clients.{}", prefix.as_str(), key::joined(&rest[..end]));
         return Err(unknown(&below, &rest[end..], true));
     };
+    let (end, name) = found.map_err(Unknown::accepted)?;
     let id = key::joined(&rest[..end]);
     // `clients.<id>.hint.<id>` is Spring's long form of `clients.<id>.hint`.
     let mapped = MAPS.iter().find_map(|map| Some((*map, name.strip_prefix(map)?.strip_prefix('.')?)));
@@ -178,8 +177,7 @@ fn instance(rest: &[Token]) -> Result<Address, Unknown> {
 
 /// The name of one value of an instance.
 fn instance_name(rest: &[Token]) -> Option<String> {
-    let name =
-        INSTANCE_NAMES.iter().find(|name| rest.first().is_some_and(|first| first.is(name)))?;
+    let name = INSTANCE_NAMES.iter().find(|name| rest.first().is_some_and(|first| first.is(name)))?;
     match (*name, &rest[1..]) {
         ("metadata", []) => None,
         // A metadata key is data: it keeps its spelling.

@@ -7,7 +7,7 @@ use super::address::{self, Address, Owner, Prefix, Unknown, place_in_list};
 use super::error::{Issues, Place};
 use super::key;
 use super::layer::{Found, Layer, Leaf, Setting};
-use super::meaningless;
+use super::meaningless::{self, Meaningless};
 use super::names::{ALIASES, EAGER, INSTANCE_NAMES, KEYED, MAPS, PROPERTIES, ROUTE_NAMES, Shape};
 
 const PREFIXES: [(&str, Prefix); 4] = [
@@ -104,7 +104,7 @@ fn locate(prefix: Prefix, parts: &[String], known: &Known) -> Located {
         (Prefix::Simple, [first, rest @ ..]) if first == "INSTANCES" => {
             let candidates =
                 (1..rest.len()).filter_map(|end| Some((end, instance_name(&rest[end..])?))).take(1);
-            owned(candidates.collect(), rest, &known.ids, Owner::Instances)
+            owned(candidates.collect(), rest, &known.ids, Owner::Instances, usize::MAX)
         }
         (Prefix::Simple, _) => Located::Nowhere,
         (_, [first, rest @ ..]) if first == "CLIENTS" => {
@@ -113,9 +113,16 @@ fn locate(prefix: Prefix, parts: &[String], known: &Known) -> Located {
                 let ours = !PROPERTIES.iter().any(|property| property.global_only && property.name == name);
                 ours.then_some((end, name))
             });
-            owned(candidates.collect(), rest, &known.ids, Owner::Service)
+            // `ORDERS_ZOOKEEPER_ENABLED` is nothing of orders, and not the first property of another service.
+            let accepted = (1..rest.len()).find(|end| accepted(meaningless::OURS, &rest[*end..]).is_some());
+            let before = accepted.unwrap_or(usize::MAX);
+            owned(candidates.collect(), rest, &known.ids, Owner::Service, before)
         }
         (_, parts) => match map_of(parts) {
+            // `HINT_HEADER_NAME` is no hint of a service.
+            Some((_, of)) if !of.is_empty() && PROPERTIES.iter().any(|one| spells(parts, one.name)) => {
+                property_name(parts, known).map_or(Located::Nowhere, global)
+            }
             Some((map, of)) if !of.is_empty() => match resolve(of, &known.ids) {
                 _ if of == ["DEFAULT"] => global(map.into()),
                 Resolved::Ambiguous(ids) => Located::Ambiguous(ids),
@@ -126,12 +133,14 @@ fn locate(prefix: Prefix, parts: &[String], known: &Known) -> Located {
     }
 }
 
-/// Chooses among the ways to cut a name into id and property: a known id first, else the shortest.
+/// Chooses among the ways to cut a name into id and property: a known id first, else the shortest, if it is shorter than
+/// `before`.
 fn owned(
     candidates: Vec<(usize, String)>,
     parts: &[String],
     known: &[String],
     owner: fn(String) -> Owner,
+    before: usize,
 ) -> Located {
     let mut sure = Vec::new();
     let mut guess = None;
@@ -139,7 +148,8 @@ fn owned(
         match resolve(&parts[..end], known) {
             Resolved::Ambiguous(ids) => return Located::Ambiguous(ids),
             Resolved::Known(id) => sure.push((id, name)),
-            Resolved::Guessed(id) => guess = guess.or(Some((id, name))),
+            Resolved::Guessed(id) if end < before => guess = guess.or(Some((id, name))),
+            Resolved::Guessed(_) => {}
         }
     }
     if sure.len() > 1 {
@@ -279,11 +289,9 @@ fn shown(prefix: Prefix, address: &Address) -> String {
 /// What to say of a variable that means nothing: the same as of the key it looks like.
 fn nowhere(prefix: Prefix, parts: &[String]) -> Unknown {
     let table = if prefix == Prefix::Simple { meaningless::SIMPLE } else { meaningless::OURS };
-    // A name that stands for all below it, and below `clients` any id before it.
+    // Below `clients` any id may stand before it.
     let starts = if parts.first().is_some_and(|first| first == "CLIENTS") { 2..parts.len() } else { 0..1 };
-    let spelt = |name: &str, from: usize| (from..=parts.len()).any(|end| spells(&parts[from..end], name));
-    let meant = starts.into_iter().find_map(|from| table.iter().find(|(name, _)| spelt(name, from)));
-    if let Some((_, reason)) = meant {
+    if let Some(reason) = starts.into_iter().find_map(|from| accepted(table, &parts[from..])) {
         return Unknown::accepted(reason);
     }
     let mut path = Vec::new();
@@ -292,4 +300,10 @@ fn nowhere(prefix: Prefix, parts: &[String]) -> Unknown {
         Ok(_) => Unknown { nearest: None, reason: "unknown property", accepted: false },
         Err(unknown) => unknown,
     }
+}
+
+/// The reason why words that begin with a key of this table have no meaning.
+fn accepted(table: &'static [Meaningless], parts: &[String]) -> Option<&'static str> {
+    let begins = |name: &str| (1..=parts.len()).any(|end| spells(&parts[..end], name));
+    table.iter().find(|(name, _)| begins(name)).map(|(_, reason)| *reason)
 }

@@ -73,8 +73,5 @@ pub(crate) fn is(path: &[Token], name: &str) -> bool {
     let mut wanted = Vec::new();
     key::split(name, 0, &mut wanted);
     wanted.len() == path.len()
-        && wanted
-            .iter()
-            .zip(path)
-            .all(|(want, token)| want.name().is_some_and(|name| token.is(name)))
+        && wanted.iter().zip(path).all(|(want, token)| want.name().is_some_and(|name| token.is(name)))
 }

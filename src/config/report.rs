@@ -275,3 +275,33 @@ fn text(value: &Value) -> String {
 fn listed(words: &[String]) -> String {
     if words.is_empty() { NONE.to_owned() } else { words.join(", ") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_has_every_property() {
+        let report = Properties::default().report("orders");
+        let names = PROPERTIES.iter().map(|property| property.name).chain(MAPS.iter().copied());
+        for name in names.chain([KEYED, "routing"]) {
+            let entry = report.get(name).unwrap_or_else(|| panic!("no {name}"));
+            // What is not found in the struct would be unset, whatever the default is.
+            let optional = ["zone", "hint"].contains(&name)
+                || [
+                    "max-share",
+                    "warm-start",
+                    "secret",
+                    "port",
+                    "instance-id",
+                    "ordinal",
+                    "default",
+                    "header",
+                ]
+                .iter()
+                .chain(&["query-parameter", "path-segment", "max-backoff", "prefix"])
+                .any(|last| name.ends_with(&format!(".{last}")));
+            assert_eq!(entry.value == UNSET, optional, "{name} = {}", entry.value);
+        }
+    }
+}

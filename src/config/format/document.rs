@@ -6,10 +6,11 @@ use crate::config::error::{Issues, Place, Problem};
 use crate::config::key::{self, Token};
 use crate::config::layer::Leaf;
 use crate::config::values::{LONGEST_KEY, Value, Values};
+use std::fmt;
 use std::sync::Arc;
 
 /// A document, read and not yet understood.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Document {
     /// The values below our prefixes.
     pub(crate) leaves: Vec<Leaf>,
@@ -17,6 +18,13 @@ pub(crate) struct Document {
     pub(crate) values: Values,
     /// What is wrong with the shape of ours.
     pub(crate) problems: Vec<Problem>,
+}
+
+/// Without the values, among which are secrets.
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a document with {:?}, {} of them ours", self.values, self.leaves.len())
+    }
 }
 
 impl Document {

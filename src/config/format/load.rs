@@ -67,7 +67,8 @@ impl Properties {
         Self::default().with_variables(variables).with_files(files)
     }
 
-    /// Reads a text; the name stands in messages where a file's path would. The environment is not read.
+    /// Reads a text; the name stands in messages where a file's path would. The environment is not read, nor are files
+    /// of profiles.
     ///
     /// ```
     /// # fn main() -> Result<(), evenkeel::config::ConfigError> {
@@ -86,6 +87,26 @@ impl Properties {
     /// Everything that is wrong at once, with the line where the format tells it.
     pub fn parse(text: impl AsRef<[u8]>, format: Format, name: &str) -> Result<Self, ConfigError> {
         Self::default().with_files(Files::of_text(text.as_ref(), format, name)?)
+    }
+
+    /// Reads a text in place of the file layer; environment, code and [`with_profiles`](Self::with_profiles) stay.
+    ///
+    /// So a text whose placeholders name variables is read after them, which [`parse`](Self::parse) does not know.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), evenkeel::config::ConfigError> {
+    /// use evenkeel::config::{Format, Properties};
+    ///
+    /// let properties = Properties::default()
+    ///     .with_environment([("ZONE", "eu-1a")])?
+    ///     .with_text("evenkeel.zone: ${ZONE}", Format::Yaml, "application.yml")?;
+    /// assert_eq!(properties.effective("orders").zone.as_deref(), Some("eu-1a"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_text(self, text: impl AsRef<[u8]>, format: Format, name: &str) -> Result<Self, ConfigError> {
+        let files = Files::of_text(text.as_ref(), format, name)?;
+        self.with_files(files)
     }
 
     /// Reads the file, and those of the active profiles beside it, in place of the file layer; environment, code and
