@@ -114,3 +114,30 @@ fn http_check(p: &HealthCheckProperties) -> Result<HealthCheck, String> {
 fn http_check(_: &HealthCheckProperties) -> Result<HealthCheck, String> {
     Err("health-check.probe: http needs the feature `reqwest`; tcp needs none".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn refetching_shortens_the_ttl_and_never_lengthens_it() {
+        let seconds = |refetch: bool, interval, stages: &[StageName]| {
+            let check = HealthCheckProperties::default()
+                .with_refetch_instances(refetch)
+                .with_refetch_instances_interval(Duration::from_secs(interval));
+            let properties = LoadBalancerProperties::default()
+                .with_health_check(check)
+                .with_configurations(stages.iter().copied());
+            let cache = caching(&properties);
+            (cache.ttl.as_secs(), cache.hard_age().as_secs())
+        };
+        let checked = [StageName::HealthCheck];
+        assert_eq!(seconds(true, 10, &checked), (10, 20));
+        assert_eq!(seconds(true, 60, &checked), (35, 70));
+        assert_eq!(seconds(false, 10, &checked), (35, 70));
+        // As in Spring, where it is the health check that asks again.
+        assert_eq!(seconds(true, 10, &[StageName::Weighted]), (35, 70));
+    }
+}
