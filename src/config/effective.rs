@@ -5,7 +5,8 @@ use super::balancer::{GlobalProperties, LoadBalancerProperties, trimmed};
 use super::choices::Preset;
 use super::key::fold;
 use super::layer::{self, Layer, Section, Setting};
-use super::names::{self, EAGER, HEALTH_PATH, KEYED, PROPERTIES, Shape};
+use super::names::{EAGER, HEALTH_PATH, KEYED, PROPERTIES, Shape};
+use super::read;
 use std::collections::BTreeMap;
 
 /// Where the values of one service are looked for.
@@ -81,7 +82,7 @@ pub(crate) fn of_service(layers: [&Layer; 3], service: &str) -> LoadBalancerProp
         properties.routing = layer::routes(section).into_iter().map(|(route, _)| route).collect();
     }
     for (of, setting) in stack.entries(KEYED) {
-        let _ = names::read_media_type(&mut properties, of, &setting.text);
+        let _ = read::read_media_type(&mut properties, of, &setting.text);
     }
     properties.hint = stack.mapped("hint").and_then(|setting| trimmed(&setting.text));
     if let Some(path) = stack.mapped(HEALTH_PATH) {

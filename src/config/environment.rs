@@ -34,7 +34,7 @@ pub(crate) fn read(variables: &[(String, String)], mut known: Known, issues: &mu
     // Names in a value are spelt as their writer wants them, so they are known before names of variables are read.
     for ((prefix, parts), _, value) in &ours {
         if *prefix != Prefix::Simple && listed(parts, EAGER).is_some() {
-            known.ids.extend(super::names::comma_list(value).map(str::to_owned));
+            known.ids.extend(super::read::comma_list(value).map(str::to_owned));
         }
     }
     let mut found = Vec::new();

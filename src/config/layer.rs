@@ -4,8 +4,9 @@ use super::address::{self, Address, Owner, Prefix};
 use super::balancer::LoadBalancerProperties;
 use super::error::{Issues, Place, Problem};
 use super::key::{self, Token};
-use super::names::{self, KEYED, RETRYABLE, SECRETS, Shape, comma_list};
+use super::names::{self, KEYED, RETRYABLE, SECRETS, Shape};
 use super::placeholder::Resolver;
+use super::read::{self, comma_list};
 use super::retry::RetryableError;
 use super::stages::MetadataRouteProperties;
 use std::collections::{BTreeMap, BTreeSet};
@@ -261,7 +262,7 @@ pub(crate) fn routes(section: &Section) -> Vec<(MetadataRouteProperties, &Settin
         let Some((at, below)) = name.split_once('.') else { continue };
         let (route, _) = routes.entry(at).or_insert_with(|| (MetadataRouteProperties::default(), setting));
         // Every value was read once when it was taken in.
-        let _ = names::read_route(route, address::root(below), &setting.text);
+        let _ = read::read_route(route, address::root(below), &setting.text);
     }
     routes.into_values().collect()
 }
@@ -276,7 +277,7 @@ fn check(owner: &Owner, id: &str, name: &str, text: &str) -> Result<(), String> 
     }
     if let Some(of) = name.strip_prefix(KEYED) {
         let read =
-            names::read_media_type(&mut LoadBalancerProperties::default(), of.trim_start_matches('.'), text);
+            read::read_media_type(&mut LoadBalancerProperties::default(), of.trim_start_matches('.'), text);
         return read.map_err(str::to_owned);
     }
     if let Some(property) = names::property(address::root(name)) {
@@ -292,7 +293,7 @@ fn check(owner: &Owner, id: &str, name: &str, text: &str) -> Result<(), String> 
         Some("") if !text.trim().is_empty() => Err("a list of routes, routing[0].metadata and so on".into()),
         Some(route) if !route.is_empty() => {
             let below = route.split_once('.').map_or("", |(_, below)| address::root(below));
-            names::read_route(&mut MetadataRouteProperties::default(), below, text).map_err(str::to_owned)
+            read::read_route(&mut MetadataRouteProperties::default(), below, text).map_err(str::to_owned)
         }
         _ => Ok(()),
     }

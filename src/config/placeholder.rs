@@ -67,7 +67,7 @@ impl<'a> Resolver<'a> {
         let Some(texts) = of(self.code).or_else(variables).or_else(files) else { return Ok(None) };
         let mut words = Vec::new();
         for text in texts {
-            words.extend(super::names::comma_list(&self.resolve(text)?).map(str::to_owned));
+            words.extend(super::read::comma_list(&self.resolve(text)?).map(str::to_owned));
         }
         Ok(Some(words))
     }

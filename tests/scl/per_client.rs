@@ -194,7 +194,7 @@ async fn scl_198_clients_named_in_code_and_by_eager_load_are_known_and_others_st
         .properties(yaml(
             "evenkeel: {eager-load.clients: [eager-one, eager_two], clients: {by_property: {zone: a}}}\n",
         ))
-        .service("by-code_3", |service| service.chain(|chain| chain.with_weights()))
+        .service("by-code_3", |service| service.chain(evenkeel::SupplierBuilder::with_weights))
         .build()
         .unwrap();
     settle().await;

@@ -131,7 +131,7 @@ fn remark(document: &Document, conditional: bool, issues: &mut Issues) {
         }
     }
     for Value { text, place } in places("spring.config.import") {
-        for location in crate::config::names::comma_list(text) {
+        for location in crate::config::read::comma_list(text) {
             let reason = format!("imports are not read: the values of {location} are unknown here");
             issues.warn("spring.config.import", place, None, reason);
         }

@@ -3,8 +3,8 @@
 use super::document::Document;
 use super::expression;
 use crate::config::key::uniform;
-use crate::config::names::comma_list;
 use crate::config::placeholder::Resolver;
+use crate::config::read::comma_list;
 use crate::config::variables::Variables;
 
 /// Profiles at the same time: each may have a file of its own.
