@@ -33,15 +33,20 @@ impl Token {
         }
     }
 
-    /// Whether this is a name with this uniform spelling.
-    pub(crate) fn is(&self, uniform_name: &str) -> bool {
-        self.name().is_some_and(|name| uniform(name) == uniform_name)
+    /// Whether this is this name, in any spelling.
+    pub(crate) fn is(&self, name: &str) -> bool {
+        self.name().is_some_and(|own| letters(own).eq(letters(name)))
     }
 }
 
 /// A name without case, dashes and underscores: `hard-age`, `hardAge`, `HARD_AGE` are one.
 pub(crate) fn uniform(name: &str) -> String {
-    name.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_ascii_lowercase()).collect()
+    letters(name).collect()
+}
+
+/// The letters that tell names apart.
+fn letters(name: &str) -> impl Iterator<Item = char> {
+    name.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_ascii_lowercase())
 }
 
 /// A service id as it is compared: without ASCII case and without a trailing dot.
@@ -119,8 +124,11 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a s
         return None;
     }
     let name = name.to_ascii_lowercase();
+    let letters = name.chars().count();
     candidates
         .into_iter()
+        // At least as many letters differ as one is longer; saying so is far cheaper than counting all.
+        .filter(|candidate| candidate.len().abs_diff(letters) <= candidate.len().div_ceil(3))
         .map(|candidate| (distance(&name, candidate), candidate))
         .filter(|(distance, candidate)| *distance <= candidate.len().div_ceil(3))
         .min_by_key(|(distance, _)| *distance)

@@ -10,6 +10,9 @@ use std::collections::{BTreeMap, HashSet};
 /// Values in one text, those that aliases repeat included: an alias of an alias of an alias multiplies.
 const MOST_NODES: usize = 200_000;
 
+/// Bytes of text that aliases repeat in one text: an alias of a long text is short.
+const MOST_REPEATED: usize = 4 << 20;
+
 /// Reads all documents of a text.
 pub(crate) fn read(text: &str) -> Result<Vec<Node>, Unreadable> {
     let mut options = Options::default();
@@ -45,6 +48,7 @@ struct Builder {
     open: Vec<Open>,
     anchors: BTreeMap<usize, Node>,
     nodes: usize,
+    repeated: usize,
 }
 
 impl Builder {
@@ -78,7 +82,7 @@ impl Builder {
                 let Some(node) = self.anchors.get(&anchor).cloned() else {
                     return Err(Unreadable::at(line, "an alias to a value that is not complete"));
                 };
-                self.count(node.size(), line)?;
+                self.repeat(&node, line)?;
                 self.place(node, 0)?;
             }
             _ => {}
@@ -101,7 +105,7 @@ impl Builder {
     fn place(&mut self, node: Node, anchor: usize) -> Result<(), Unreadable> {
         self.count(1, node.line)?;
         if anchor > 0 {
-            self.count(node.size(), node.line)?;
+            self.repeat(&node, node.line)?;
             self.anchors.insert(anchor, node.clone());
         }
         match self.open.last_mut().map(|open| &mut open.kind) {
@@ -118,6 +122,16 @@ impl Builder {
             },
         }
         Ok(())
+    }
+
+    /// Counts a copy.
+    fn repeat(&mut self, node: &Node, line: usize) -> Result<(), Unreadable> {
+        let (nodes, bytes) = node.size();
+        self.repeated = self.repeated.saturating_add(bytes);
+        if self.repeated > MOST_REPEATED {
+            return Err(Unreadable::at(line, format!("aliases that repeat more than {MOST_REPEATED} bytes")));
+        }
+        self.count(nodes, line)
     }
 
     fn count(&mut self, nodes: usize, line: usize) -> Result<(), Unreadable> {
