@@ -3,6 +3,8 @@
 //! A case that pins a fault, or that this crate decides otherwise, tests the right behaviour and has a row in
 //! `scl/DIFFERENCES.md`; one that cannot be had here has a row in `scl/NOT_APPLICABLE.md`.
 
+#![allow(clippy::doc_markdown)] // names of products in headings
+
 mod support;
 
 /// Servers on loopback.

@@ -224,7 +224,7 @@ async fn scl_116_port_0_is_left_out_with_a_warning_and_no_port_is_that_of_the_sc
         let mut entry = SimpleEntry::default();
         entry.set("host", "host");
         entry.set("secure", secure.to_string());
-        port.into_iter().for_each(|port| assert!(entry.set("port", port)));
+        entry.port = port.map(str::to_owned);
         entry
     };
     let log = Log::default();

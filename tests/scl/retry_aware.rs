@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use evenkeel::policy::RoundRobin;
 use evenkeel::{
-    ChooseErrorKind, HttpView, LoadBalancer, Reason, Request, ServiceInstanceListSupplier, SupplierBuilder,
-    Tried,
+    ChooseErrorKind, HttpView, LoadBalancer, Reason, Request, ServiceInstance, ServiceInstanceListSupplier,
+    SupplierBuilder, Tried,
 };
 use futures_util::StreamExt;
 
@@ -62,7 +62,7 @@ async fn scl_086_a_stage_is_told_the_pick_of_a_later_attempt_once() {
     let tried = tried(&lb, "1").await;
     pick_for(&lb, &Request::EMPTY.with_tried(&tried)).await;
     let heard = hears.heard();
-    assert_eq!(heard.iter().map(|instance| instance.id()).collect::<Vec<_>>(), ["1", "2"]);
+    assert_eq!(heard.iter().map(ServiceInstance::id).collect::<Vec<_>>(), ["1", "2"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -79,26 +79,32 @@ async fn scl_012_each_service_has_a_round_robin_unless_another_policy_is_configu
     assert_eq!(picks(&balancers.get("own").unwrap(), 9).await.concat(), "ccccccccc");
 }
 
-/// A stream that ends without a list.
+/// Streams that end without a list; of the second kind, which must not be asked again behind its end.
 #[derive(Debug)]
-struct Nothing(ServiceId);
+struct Nothing {
+    service: ServiceId,
+    once: bool,
+}
 
 impl ServiceInstanceListSupplier for Nothing {
     fn service_id(&self) -> &ServiceId {
-        &self.0
+        &self.service
     }
     fn get(&self) -> Lists {
-        Box::pin(stream::empty())
+        if self.once { Box::pin(stream::unfold((), |()| async { None })) } else { Box::pin(stream::empty()) }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn scl_013_a_stream_that_ends_without_a_list_is_a_typed_error() {
-    let lb = over(SupplierBuilder::new("orders").with_base(Nothing(orders())), RoundRobin::default());
-    let error = lb.choose(&Request::EMPTY).await.unwrap_err();
-    let ChooseErrorKind::Supply(why) = error.kind() else { panic!("{error}") };
-    assert_eq!(why.kind(), SupplyErrorKind::Ended, "{error}");
-    assert_eq!(error.service(), &orders());
+    for once in [false, true] {
+        let base = Nothing { service: orders(), once };
+        let lb = over(SupplierBuilder::new("orders").with_base(base), RoundRobin::default());
+        let error = lb.choose(&Request::EMPTY).await.unwrap_err();
+        let ChooseErrorKind::Supply(why) = error.kind() else { panic!("{error}") };
+        assert_eq!(why.kind(), SupplyErrorKind::Ended, "{error}");
+        assert_eq!(error.service(), &orders());
+    }
 }
 
 #[tokio::test(start_paused = true)]
