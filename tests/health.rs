@@ -1,5 +1,12 @@
 //! Active health checks: verdicts, rounds, refreshes, zones, fail-open, and a prober that rests.
 
+#[path = "health/lists.rs"]
+mod lists;
+#[allow(dead_code)]
+#[path = "reqwest/net.rs"]
+mod net;
+#[path = "health/servers.rs"]
+mod servers;
 mod support;
 
 use std::convert::Infallible;

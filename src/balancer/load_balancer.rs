@@ -175,6 +175,9 @@ impl LoadBalancer {
 
     /// Another chain and policy over the same instances, states and rotations.
     pub(crate) fn reconfigure(&self, supplier: Supplier, policy: Arc<dyn Policy>, allow_downgrade: bool) {
+        if self.is_closed() {
+            return;
+        }
         let driver = &self.core.driver;
         let Supplier { chain, settings, .. } = supplier;
         driver.publish.service.configure(allow_downgrade, settings.back_off);
