@@ -10,5 +10,7 @@ mod forms;
 mod lease;
 #[path = "reqwest/net.rs"]
 mod net;
+#[path = "reqwest/sticky.rs"]
+mod sticky;
 #[path = "reqwest/wire.rs"]
 mod wire;

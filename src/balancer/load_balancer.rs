@@ -183,6 +183,9 @@ impl LoadBalancer {
         allow_downgrade: bool,
         calls: CallSettings,
     ) {
+        if self.is_closed() {
+            return;
+        }
         let driver = &self.core.driver;
         let Supplier { chain, settings, .. } = supplier;
         driver.publish.service.configure(allow_downgrade, settings.back_off);

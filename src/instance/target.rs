@@ -8,7 +8,8 @@ use super::ServiceInstance;
 /// The scheme and the authority with which an instance is called.
 ///
 /// The scheme is the instance's own; else `https`/`http` (`wss`/`ws` for a websocket) as its `secure` flag says; else
-/// the request's, where `lb` and none mean `http`. Path, query and escapes of a URL are never touched.
+/// the request's, where `lb` and none mean `http`, and `lb:ws` means `ws`. Path, query and escapes of a URL are never
+/// touched.
 ///
 /// ```
 /// use evenkeel::{ServiceInstance, Target};
@@ -68,6 +69,8 @@ impl Target {
 
     /// `original` with this scheme and authority: user info and a fragment are left out, the rest stays byte for byte.
     ///
+    /// It is a URL, one without a scheme (`//orders/q`), or a path alone (`/q`).
+    ///
     /// ```
     /// use evenkeel::{ServiceInstance, Target};
     ///
@@ -77,7 +80,7 @@ impl Target {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn rewrite(&self, original: &str) -> String {
-        let after = original.split_once("://").map_or(original, |(_, rest)| rest);
+        let after = behind_scheme(original);
         let after = after.split_once('#').map_or(after, |(rest, _)| rest);
         let path = after.find(['/', '?']).map_or("", |at| &after[at..]);
         self.url(path)
@@ -112,6 +115,23 @@ impl Target {
     }
 }
 
+/// What follows on `scheme://`, or on `//`. Slashes further behind belong to a path or to a query.
+fn behind_scheme(url: &str) -> &str {
+    match url.split_once("//") {
+        Some(("", rest)) => rest,
+        Some((scheme, rest)) if scheme.ends_with(':') && !scheme.contains(['/', '?', '#']) => rest,
+        _ => url,
+    }
+}
+
+/// `ws` of `lb:ws`: a scheme for the instance behind the word that says that the host is a service.
+fn inner(scheme: &str) -> &str {
+    match scheme.split_once(':') {
+        Some((outer, inner)) if outer.eq_ignore_ascii_case("lb") => inner,
+        _ => scheme,
+    }
+}
+
 fn scheme_for(
     instance: &ServiceInstance,
     requested: Option<&str>,
@@ -120,7 +140,7 @@ fn scheme_for(
     if let Some(own) = instance.scheme() {
         return Ok(known(own));
     }
-    let requested = requested.map(str::trim).filter(|scheme| !scheme.is_empty());
+    let requested = requested.map(|scheme| inner(scheme.trim())).filter(|scheme| !scheme.is_empty());
     let is = |name: &str| requested.is_some_and(|scheme| scheme.eq_ignore_ascii_case(name));
     let websocket = is("ws") || is("wss");
     Ok(match (instance.secure(), requested) {

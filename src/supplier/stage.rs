@@ -84,6 +84,9 @@ pub trait ListStage: Send + Sync + fmt::Debug + 'static {
 
     /// Called when somebody chooses again after the stage had gone to rest ([`Hub::wake_me`]).
     fn wake(&self) {}
+
+    /// Called when the balancer is closed: what runs for the stage ends here, and nothing is started any more.
+    fn close(&self) {}
 }
 
 /// What one stage hands to the next ([`ListStage::memory`]); both know the type.

@@ -4,6 +4,7 @@
 
 pub mod calls;
 mod log;
+mod probe;
 
 use std::fmt;
 use std::future::Future;
@@ -16,6 +17,7 @@ use evenkeel::discovery::{DiscoveryClient, Lists, SupplyError, SupplyErrorKind};
 use evenkeel::policy::{Policy, RoundRobin};
 use evenkeel::{LoadBalancer, Request, ServiceId, ServiceInstance, SupplierBuilder, async_trait};
 pub use log::Log;
+pub use probe::{Fake, usable};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 

@@ -57,6 +57,8 @@ pub(crate) trait Publish: Send + Sync + 'static {
     fn recompute(&self);
     /// Tells the stages that somebody is there again.
     fn wake(&self);
+    /// Tells the stages that it is over.
+    fn close(&self);
     /// Forgets the list: it is too old to be served.
     fn clear(&self);
     /// Whether a list with an instance is at hand; `None` when there is no list at all.
@@ -339,6 +341,7 @@ impl<P: Publish> Driver<P> {
     /// No look-up, no timer and no watch from here on. Bounded: the task is cut off, not waited for without end.
     pub(crate) async fn close(&self) {
         let task = self.shut();
+        self.publish.close();
         if let Some(task) = task {
             // A task that is stopped inside a blocking call ends when that does; a second is all it gets.
             let _ = tokio::time::timeout(Duration::from_secs(1), task).await;

@@ -27,6 +27,8 @@ pub(super) struct Shared {
     pub(super) state: Mutex<State>,
     /// A task probes.
     pub(super) running: AtomicBool,
+    /// The balancer is closed: no task probes any more.
+    closed: AtomicBool,
 }
 
 #[derive(Default)]
@@ -78,6 +80,7 @@ impl HealthStage {
                 targets: watch::Sender::new(Arc::default()),
                 state: Mutex::default(),
                 running: AtomicBool::new(false),
+                closed: AtomicBool::new(false),
             }),
         }
     }
@@ -89,16 +92,23 @@ impl HealthStage {
             return;
         }
         let (running, targets) = (Running(Arc::downgrade(&self.shared)), self.shared.targets.subscribe());
-        let task = runtime.spawn(prober::run(running, targets));
-        self.shared.state.lock().task = Some(task.abort_handle());
+        let mut state = self.shared.state.lock();
+        // Under the lock: whoever closes has said so before, or finds the task.
+        if !self.shared.closed.load(Ordering::Acquire) {
+            state.task = Some(runtime.spawn(prober::run(running, targets)).abort_handle());
+        }
+    }
+
+    fn stop(&self) {
+        if let Some(task) = self.shared.state.lock().task.take() {
+            task.abort();
+        }
     }
 }
 
 impl Drop for HealthStage {
     fn drop(&mut self) {
-        if let Some(task) = self.shared.state.lock().task.take() {
-            task.abort();
-        }
+        self.stop();
     }
 }
 
@@ -209,6 +219,11 @@ impl ListStage for HealthStage {
 
     fn wake(&self) {
         self.start();
+    }
+
+    fn close(&self) {
+        self.shared.closed.store(true, Ordering::Release);
+        self.stop();
     }
 }
 
