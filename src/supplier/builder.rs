@@ -6,8 +6,8 @@ use tokio::runtime::Handle;
 
 use super::driver::Settings;
 use super::stages::{
-    Duplicates, HintStage, MetadataRoute, SameInstance, StatusStage, StickySession, WeightsStage,
-    ZonePreference,
+    Duplicates, HintStage, MetadataRoute, SameInstance, StatusStage, StickySession, Subset,
+    WeightsStage, ZonePreference,
 };
 use super::stream::Streams;
 use super::{
@@ -50,6 +50,7 @@ pub struct SupplierBuilder {
     pub(super) health: Option<HealthCheck>,
     pub(super) sticky: Option<StickySession>,
     pub(super) same_instance: bool,
+    pub(super) subset: Option<Subset>,
     /// What properties ask for and this build cannot do.
     pub(super) refused: Option<String>,
     pub(super) hint: Option<HintStage>,
@@ -84,6 +85,7 @@ impl SupplierBuilder {
             health: None,
             sticky: None,
             same_instance: false,
+            subset: None,
             refused: None,
             hint: None,
             routes: Vec::new(),
@@ -166,6 +168,25 @@ impl SupplierBuilder {
     /// A request goes to the instance that the last one went to.
     pub fn with_same_instance_preference(mut self) -> Self {
         self.same_instance = true;
+        self
+    }
+
+    /// A part of the list for this client: a size, or a [`Subset`] with what is known of the client.
+    ///
+    /// ```
+    /// use evenkeel::SupplierBuilder;
+    /// use evenkeel::discovery::SimpleDiscovery;
+    /// use evenkeel::supplier::Subset;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let supplier = SupplierBuilder::new("orders")
+    ///     .with_discovery_client(SimpleDiscovery::new())
+    ///     .with_subset(Subset::of_size(20).with_ordinal(3))
+    ///     .build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn with_subset(mut self, subset: impl Into<Subset>) -> Self {
+        self.subset = Some(subset.into());
         self
     }
 
@@ -295,6 +316,10 @@ impl SupplierBuilder {
         if let Some(zone) = self.zone {
             zone.check().map_err(|why| refuse(format!("zone preference: {why}")))?;
             lists.push(Arc::new(zone));
+        }
+        if let Some(subset) = self.subset {
+            subset.check().map_err(|why| refuse(format!("subset: {why}")))?;
+            lists.push(Arc::new(subset.identified(&service, self.seed)));
         }
         if let Some(stage) =
             lists.iter().find(|stage| matches!(stage.rank(), Rank::Duplicates | Rank::Status))

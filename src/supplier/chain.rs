@@ -31,6 +31,8 @@ pub enum Reason {
     Filtered,
     /// The request asks for a group that has no instance, and may not go elsewhere.
     NoGroup,
+    /// The request does not say what a stage of the chain requires.
+    Required,
     /// There are instances, but the policy named none of them.
     NotPicked,
 }
@@ -44,6 +46,7 @@ impl std::fmt::Display for Reason {
             Self::AllUnhealthy => "none passes its health check",
             Self::Filtered => "a stage of the chain left none",
             Self::NoGroup => "none is in the group that the request asks for",
+            Self::Required => "the request does not say what a stage of the chain requires",
             Self::NotPicked => "the policy picked none",
         })
     }

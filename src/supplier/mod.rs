@@ -25,13 +25,13 @@ pub use chain::Reason;
 pub use chained::{BuildError, Supplier};
 pub use driver::Origin;
 pub use health::HealthStage;
-pub use request_stage::{GroupId, Groups, InstanceId, RequestStage, Selection};
+pub use request_stage::{GroupId, GroupIndex, Groups, InstanceId, RequestStage, Selection};
 pub use source::{DiscoverySupplier, FixedSupplier};
 pub(crate) use stage::Chained;
 pub use stage::{Hub, ListStage, Memory, Rank, StageCx};
 pub use stages::{
-    Duplicates, HintStage, MetadataRoute, SameInstance, Source, StatusStage, StickySession, WeightFn,
-    WeightsStage, ZonePreference,
+    Duplicates, HintStage, MetadataRoute, SameInstance, Source, StatusStage, StickySession, Subset,
+    WeightFn, WeightsStage, ZonePreference,
 };
 
 use crate::discovery::Lists;

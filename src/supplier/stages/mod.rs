@@ -6,6 +6,7 @@ mod metadata;
 mod same_instance;
 mod status;
 mod sticky;
+mod subset;
 mod weights;
 mod zone;
 
@@ -15,5 +16,6 @@ pub use metadata::{MetadataRoute, Source};
 pub use same_instance::SameInstance;
 pub use status::StatusStage;
 pub use sticky::StickySession;
+pub use subset::Subset;
 pub use weights::{WeightFn, WeightsStage};
 pub use zone::ZonePreference;
