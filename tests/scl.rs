@@ -7,29 +7,29 @@ mod support;
 
 #[path = "scl"]
 mod scl {
-    mod round_robin;
+    mod api_version;
+    mod builder;
+    mod caching;
+    mod client;
+    mod discovery;
+    mod feign;
+    mod forwarded;
+    mod gateway;
+    mod health;
+    mod hint;
+    mod metrics;
+    mod per_client;
     mod random;
-    mod weighted;
-    mod zone;
+    mod reactive_retry;
+    mod retry;
+    mod retry_aware;
+    mod round_robin;
     mod same_instance;
     mod sticky;
     mod sticky_cookie;
-    mod hint;
-    mod retry_aware;
     mod subset;
-    mod discovery;
-    mod caching;
-    mod health;
-    mod api_version;
-    mod builder;
-    mod per_client;
-    mod client;
-    mod retry;
-    mod reactive_retry;
     mod transformers;
     mod uri;
-    mod gateway;
-    mod feign;
-    mod metrics;
-    mod forwarded;
+    mod weighted;
+    mod zone;
 }

@@ -6,7 +6,7 @@ use tokio::runtime::Handle;
 
 use super::driver::Settings;
 use super::stages::{
-    Duplicates, HintStage, MetadataRoute, SameInstance, StatusStage, StickySession, Subset,
+    ApiVersion, Duplicates, HintStage, MetadataRoute, SameInstance, StatusStage, StickySession, Subset,
     WeightsStage, ZonePreference,
 };
 use super::stream::Streams;
@@ -51,6 +51,7 @@ pub struct SupplierBuilder {
     pub(super) sticky: Option<StickySession>,
     pub(super) same_instance: bool,
     pub(super) subset: Option<Subset>,
+    pub(super) api_version: Option<ApiVersion>,
     /// What properties ask for and this build cannot do.
     pub(super) refused: Option<String>,
     pub(super) hint: Option<HintStage>,
@@ -86,6 +87,7 @@ impl SupplierBuilder {
             sticky: None,
             same_instance: false,
             subset: None,
+            api_version: None,
             refused: None,
             hint: None,
             routes: Vec::new(),
@@ -187,6 +189,25 @@ impl SupplierBuilder {
     /// ```
     pub fn with_subset(mut self, subset: impl Into<Subset>) -> Self {
         self.subset = Some(subset.into());
+        self
+    }
+
+    /// Only instances of the API version that a request asks for.
+    ///
+    /// ```
+    /// use evenkeel::SupplierBuilder;
+    /// use evenkeel::discovery::SimpleDiscovery;
+    /// use evenkeel::supplier::ApiVersion;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let supplier = SupplierBuilder::new("orders")
+    ///     .with_discovery_client(SimpleDiscovery::new())
+    ///     .with_api_version(ApiVersion::default().with_header("X-Api-Version"))
+    ///     .build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn with_api_version(mut self, versions: ApiVersion) -> Self {
+        self.api_version = Some(versions);
         self
     }
 
@@ -329,6 +350,11 @@ impl SupplierBuilder {
         lists.push(Arc::new(Duplicates));
         lists.push(Arc::new(StatusStage));
         let mut requests: Vec<Arc<dyn RequestStage>> = Vec::new();
+        // First: it is a must, where the others are wishes inside what it leaves.
+        if let Some(versions) = self.api_version {
+            versions.check().map_err(|why| refuse(format!("API version: {why}")))?;
+            requests.push(Arc::new(versions));
+        }
         if let Some(hint) = self.hint {
             requests.push(Arc::new(hint));
         }

@@ -30,8 +30,8 @@ pub use source::{DiscoverySupplier, FixedSupplier};
 pub(crate) use stage::Chained;
 pub use stage::{Hub, ListStage, Memory, Rank, StageCx};
 pub use stages::{
-    Duplicates, HintStage, MetadataRoute, SameInstance, Source, StatusStage, StickySession, Subset,
-    WeightFn, WeightsStage, ZonePreference,
+    ApiVersion, Duplicates, HintStage, MetadataRoute, SameInstance, Source, StatusStage, StickySession,
+    Subset, WeightFn, WeightsStage, ZonePreference,
 };
 
 use crate::discovery::Lists;

@@ -1,5 +1,6 @@
 //! The built-in stages, one a file.
 
+mod api_version;
 mod duplicates;
 mod hint;
 mod metadata;
@@ -10,6 +11,7 @@ mod subset;
 mod weights;
 mod zone;
 
+pub use api_version::ApiVersion;
 pub use duplicates::Duplicates;
 pub use hint::HintStage;
 pub use metadata::{MetadataRoute, Source};

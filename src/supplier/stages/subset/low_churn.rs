@@ -31,9 +31,8 @@ pub(super) fn lots(list: &mut Vec<ServiceInstance>, size: usize, ordinal: u32) {
     let lot = (ordinal / LOT).to_le_bytes();
     let mut order: Vec<(u64, usize)> =
         list.iter().enumerate().map(|(at, instance)| (score(&lot, instance), at)).collect();
-    order.sort_unstable_by(|a, b| {
-        a.0.cmp(&b.0).then_with(|| identity(&list[a.1]).cmp(&identity(&list[b.1])))
-    });
+    order
+        .sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| identity(&list[a.1]).cmp(&identity(&list[b.1]))));
     // The places of the clients in the order of their numbers: 0, 1/2, 1/4, 3/4, 1/8 ..., so that a lot that is not full
     // is spread too.
     let place = (ordinal % LOT).reverse_bits() >> (32 - LOT.trailing_zeros());

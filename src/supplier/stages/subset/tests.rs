@@ -66,7 +66,8 @@ fn rendezvous_changes_only_who_had_the_one_that_left() {
     }
     assert!((20..=40).contains(&replaced), "30 of 3000 is the ideal: {replaced}");
     let loads = loads(&clients, 100);
-    let (least, most, deviation) = (loads.iter().min().unwrap(), loads.iter().max().unwrap(), deviation(&loads));
+    let (least, most, deviation) =
+        (loads.iter().min().unwrap(), loads.iter().max().unwrap(), deviation(&loads));
     assert!(*least >= 12 && *most <= 50 && deviation < 6.5, "{least} to {most}, deviation {deviation:.2}");
 }
 
@@ -83,7 +84,8 @@ fn lots_are_even_and_change_less_than_one_member_on_the_mean() {
     }
     assert!(most <= 2 && replaced < 150, "at most {most}, {replaced} of 3000 in all");
     let loads = loads(&clients, 100);
-    let (least, most, deviation) = (loads.iter().min().unwrap(), loads.iter().max().unwrap(), deviation(&loads));
+    let (least, most, deviation) =
+        (loads.iter().min().unwrap(), loads.iter().max().unwrap(), deviation(&loads));
     assert!(*least >= 25 && *most <= 35 && deviation < 2.2, "{least} to {most}, deviation {deviation:.2}");
 }
 
