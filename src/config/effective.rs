@@ -29,7 +29,7 @@ pub(crate) fn of_service(layers: [&Layer; 3], service: &str) -> LoadBalancerProp
         };
     }
     if let Some(section) = list("routing") {
-        properties.routing = layer::routes(section).into_iter().map(|(route, _)| route).collect();
+        properties.routing = layer::routes(section).into_iter().map(|(route, ..)| route).collect();
     }
     properties.hint = mapped(layers, &own, service, "hint").and_then(|text| trimmed(&text));
     if let Some(path) = mapped(layers, &own, service, HEALTH_PATH) {

@@ -6,7 +6,7 @@ use super::cache::Staleness;
 use super::choices::{PolicyName, Preset, ProbeName, Refresh, StageName, UnknownGroup, ZeroWeight};
 use super::duration::{self, parse_duration};
 use super::retry::RetryableError;
-use super::stages::MetadataRouteProperties;
+use super::stages::{MetadataRouteProperties, hash_source};
 use super::subset::SubsetAlgorithm;
 use std::time::Duration;
 
@@ -150,7 +150,8 @@ pub(crate) const PROPERTIES: &[Property] = &[
 pub(crate) const EAGER: &str = "eager-load.clients";
 
 /// The names of one route, below `routing[i]`.
-pub(crate) const ROUTE_NAMES: &[&str] = &["metadata", "header", "cookie", "query", "fallback", "unknown"];
+pub(crate) const ROUTE_NAMES: &[&str] =
+    &["metadata", "header", "cookie", "query", "fallback", "percent", "hash", "unknown"];
 
 /// The names of one simple instance, below `instances.<service>[i]`; `metadata` has names below it.
 pub(crate) const INSTANCE_NAMES: &[&str] =
@@ -294,10 +295,35 @@ pub(crate) fn read_route(to: &mut MetadataRouteProperties, name: &str, text: &st
         "cookie" => put(&mut to.cookie, required(text).map(Some)),
         "query" => put(&mut to.query, required(text).map(Some)),
         "unknown" => put(&mut to.unknown, UnknownGroup::read(text).ok_or(UnknownGroup::ALLOWED)),
+        "hash" => match hash_source(text) {
+            Some((word, name)) => put(&mut to.hash, Ok(Some(format!("{word}:{name}")))),
+            None => Err("header:<name>, cookie:<name> or query:<name>"),
+        },
+        "percent" => comma_list(text).try_for_each(|share| {
+            let (group, percent) = share.split_once('=').ok_or(SHARES)?;
+            put_share(to, group, percent).map_err(|_| SHARES)
+        }),
+        _ if name.starts_with("percent.") => put_share(to, &name["percent.".len()..], text),
         _ => {
             to.fallback.extend(comma_list(text).map(str::to_owned));
             Ok(())
         }
+    }
+}
+
+/// What a list of shares may be.
+const SHARES: Allowed =
+    "a list such as canary=5, beta=0.5: values of the metadata key, and a percentage from 0 to 100 each";
+
+fn put_share(to: &mut MetadataRouteProperties, group: &str, text: &str) -> Result<(), Allowed> {
+    let text = text.trim();
+    let group = trimmed(group).ok_or("a percentage for a value of the metadata key, which is not blank")?;
+    match text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>() {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => {
+            to.percent.insert(group, percent);
+            Ok(())
+        }
+        _ => Err("a percentage from 0 to 100, such as 5 or 0.5"),
     }
 }
 

@@ -78,7 +78,7 @@ impl Chain {
         service: &ServiceId,
     ) -> (Vec<ServiceInstance>, Reason, Option<String>) {
         let mut reason = Reason::Empty;
-        let cx = StageCx::new(service, None);
+        let cx = StageCx::new(service, None).inside(self);
         for stage in &self.outer {
             if stage.rank() == Rank::Status && !list.is_empty() {
                 reason = if list.iter().all(|i| i.status() == Status::Down) {

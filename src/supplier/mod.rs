@@ -10,6 +10,8 @@ mod chain;
 mod chained;
 pub(crate) mod driver;
 mod health;
+mod identity;
+mod part;
 mod properties;
 mod request_stage;
 mod source;
@@ -26,7 +28,7 @@ pub use chained::{BuildError, Supplier};
 pub use driver::Origin;
 pub use health::HealthStage;
 pub use request_stage::{GroupId, GroupIndex, Groups, InstanceId, RequestStage, Selection};
-pub use source::{DiscoverySupplier, FixedSupplier};
+pub use source::{DiscoverySupplier, FixedSupplier, NoopSupplier};
 pub(crate) use stage::Chained;
 pub use stage::{Hub, ListStage, Memory, Rank, StageCx};
 pub use stages::{

@@ -5,6 +5,7 @@ mod duplicates;
 mod hint;
 mod metadata;
 mod same_instance;
+mod shares;
 mod status;
 mod sticky;
 mod subset;
