@@ -236,6 +236,11 @@ impl Publish for Board {
         chain.wake();
     }
 
+    fn close(&self) {
+        let chain = self.with(|control| control.chain.clone());
+        chain.close();
+    }
+
     fn recompute(&self) {
         self.dirty.store(true, Ordering::Release);
         self.if_dirty();

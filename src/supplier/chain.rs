@@ -125,6 +125,13 @@ impl Chain {
         }
     }
 
+    /// Nobody will be there again.
+    pub(crate) fn close(&self) {
+        for stage in self.outer.iter().chain(&self.inner) {
+            stage.close();
+        }
+    }
+
     /// A stage of one's own may repeat an instance, or drain it.
     fn tidy(&self, list: &mut Vec<ServiceInstance>, cx: &StageCx<'_>) {
         Duplicates.apply(list, cx);

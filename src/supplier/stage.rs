@@ -85,6 +85,9 @@ pub trait ListStage: Send + Sync + fmt::Debug + 'static {
 
     /// Called when somebody chooses again after the stage had gone to rest ([`Hub::wake_me`]).
     fn wake(&self) {}
+
+    /// Called when the balancer is closed: what the stage started ends now, and is not started again.
+    fn close(&self) {}
 }
 
 /// What one stage hands to the next ([`ListStage::memory`]); both know the type.

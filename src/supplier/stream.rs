@@ -131,6 +131,10 @@ impl Publish for ListBoard {
         self.chain.wake();
     }
 
+    fn close(&self) {
+        self.chain.close();
+    }
+
     fn recompute(&self) {
         let raw = self.raw.lock().clone();
         if let Some(raw) = raw {

@@ -57,6 +57,8 @@ pub(crate) trait Publish: Send + Sync + 'static {
     fn recompute(&self);
     /// Tells the stages that somebody is there again.
     fn wake(&self);
+    /// Tells the stages that nobody will be there again.
+    fn close(&self);
     /// Forgets the list: it is too old to be served.
     fn clear(&self);
     /// Whether a list with an instance is at hand; `None` when there is no list at all.
@@ -349,6 +351,7 @@ impl<P: Publish> Driver<P> {
     pub(crate) fn shut(&self) -> Option<JoinHandle<()>> {
         self.word.close();
         self.stop_ringing();
+        self.publish.close();
         let (task, poking) = {
             let mut control = self.control.lock();
             (control.task.take(), control.poking.take())

@@ -31,7 +31,7 @@ pub(super) async fn run(running: Running, mut targets: watch::Receiver<Arc<[Serv
             return;
         };
         let spread = if first { Duration::ZERO } else { check.interval / SPREAD };
-        if !round(shared, &check, asked, spread).await {
+        if !round(shared, &check, &list, asked, spread).await {
             return;
         }
         first = false;
@@ -54,7 +54,7 @@ pub(super) async fn run(running: Running, mut targets: watch::Receiver<Arc<[Serv
             }) else {
                 return;
             };
-            if !round(shared, &check, new, Duration::ZERO).await {
+            if !round(shared, &check, &list, new, Duration::ZERO).await {
                 return;
             }
         }
@@ -81,10 +81,12 @@ impl Drop for Running {
     }
 }
 
-/// Probes all of `asked` and publishes what comes of it at once; false when nobody is interested any more.
+/// Probes all of `asked`, which are of `targets`, and publishes what comes of it at once; false when nobody is interested
+/// any more.
 async fn round(
     shared: &Weak<Shared>,
     check: &HealthCheck,
+    targets: &Arc<[ServiceInstance]>,
     asked: Vec<ServiceInstance>,
     spread: Duration,
 ) -> bool {
@@ -95,10 +97,16 @@ async fn round(
     let started = Instant::now();
     let probes = asked.into_iter().enumerate().map(|(at, instance)| async move {
         sleep_until(started + step * u32::try_from(at).unwrap_or(u32::MAX)).await;
+        // A round takes a while: whoever left meanwhile is not asked any more.
+        let is_target = shared.upgrade().is_some_and(|shared| shared.is_target(&instance, targets));
+        if !is_target {
+            return None;
+        }
         let result = one(check, &instance).await;
-        (instance, result)
+        Some((instance, result))
     });
-    let results: Vec<_> = stream::iter(probes).buffer_unordered(check.concurrency).collect().await;
+    let probes = stream::iter(probes).buffer_unordered(check.concurrency);
+    let results: Vec<_> = probes.filter_map(std::future::ready).collect().await;
     for (instance, result) in &results {
         if let Err(why) = result {
             tracing::debug!(%instance, %why, "a health check failed");

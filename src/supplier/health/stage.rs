@@ -27,6 +27,7 @@ pub(super) struct Shared {
     pub(super) state: Mutex<State>,
     /// A task probes.
     pub(super) running: AtomicBool,
+    closed: AtomicBool,
 }
 
 #[derive(Default)]
@@ -60,6 +61,7 @@ impl HealthStage {
                 targets: watch::Sender::new(Arc::default()),
                 state: Mutex::default(),
                 running: AtomicBool::new(false),
+                closed: AtomicBool::new(false),
             }),
         }
     }
@@ -67,7 +69,7 @@ impl HealthStage {
     /// Starts the prober unless it runs; without a runtime the next list does.
     fn start(&self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if self.shared.running.swap(true, Ordering::AcqRel) {
+        if self.shared.closed.load(Ordering::Acquire) || self.shared.running.swap(true, Ordering::AcqRel) {
             return;
         }
         let (running, targets) = (Running(Arc::downgrade(&self.shared)), self.shared.targets.subscribe());
@@ -78,9 +80,7 @@ impl HealthStage {
 
 impl Drop for HealthStage {
     fn drop(&mut self) {
-        if let Some(task) = self.shared.state.lock().task.take() {
-            task.abort();
-        }
+        self.close();
     }
 }
 
@@ -96,6 +96,12 @@ impl Shared {
         let state = self.state.lock();
         let failed = |one: &ByIdentity| state.verdicts.get(one).and_then(|v| v.alive) == Some(false);
         list.iter().cloned().map(ByIdentity).filter(failed).collect()
+    }
+
+    /// Whether `instance` is still to be probed, which was one of `targets` a while ago.
+    pub(super) fn is_target(&self, instance: &ServiceInstance, targets: &Arc<[ServiceInstance]>) -> bool {
+        let now = self.targets.borrow();
+        Arc::ptr_eq(&now, targets) || now.iter().any(|target| target.same_identity(instance))
     }
 
     /// Takes the results of a whole round; whether the list changes by it.
@@ -195,6 +201,14 @@ impl ListStage for HealthStage {
 
     fn wake(&self) {
         self.start();
+    }
+
+    fn close(&self) {
+        self.shared.closed.store(true, Ordering::Release);
+        let task = self.shared.state.lock().task.take();
+        if let Some(task) = task {
+            task.abort();
+        }
     }
 }
 
