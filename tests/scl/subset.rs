@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use evenkeel::config::{LoadBalancerProperties, StageName, SubsetAlgorithm, SubsetProperties};
 use evenkeel::policy::RoundRobin;
 use evenkeel::supplier::Subset;
-use evenkeel::{Request, ServiceInstance, ServiceInstanceListSupplier, SupplierBuilder};
+use evenkeel::{ServiceInstance, ServiceInstanceListSupplier, SupplierBuilder};
 use futures_util::StreamExt;
 
 use crate::support::*;
@@ -112,6 +112,6 @@ async fn scl_101_without_an_id_the_process_draws_one() {
     let first = of_process().await;
     assert_eq!((first.len(), &first), (5, &of_process().await), "one id for all chains of the process");
     let lb = fixed(numbered(101), |chain| chain.with_subset(5), RoundRobin::default());
-    lb.choose(&Request::EMPTY).await.unwrap();
+    lb.ready().await.unwrap();
     assert_eq!(lb.snapshot().unwrap().len(), 5);
 }
