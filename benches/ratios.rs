@@ -35,6 +35,7 @@ fn main() -> ExitCode {
     allocations(&mut bars, &runtime);
     a_pick(&mut bars, &runtime);
     a_narrowed_pick(&mut bars, &runtime);
+    every_stage(&mut bars, &runtime);
     a_later_attempt(&mut bars, &runtime);
     growth(&mut bars, &runtime);
     two_threads(&mut bars, &runtime);
@@ -94,6 +95,29 @@ fn a_narrowed_pick(bars: &mut Bars, runtime: &Runtime) {
             timing::picks(
                 |count| floor.run(count),
                 |count| runtime.block_on(chooses(&balancer, &both, count)),
+            )
+        });
+    }
+}
+
+/// In units of the plain chain.
+fn every_stage(bars: &mut Bars, runtime: &Runtime) {
+    const N: usize = 1_000;
+    let plain = subjects::simple(runtime, Kind::RoundRobin, N);
+    let every = subjects::every_stage(runtime, Kind::RoundRobin, N);
+    let (bare, session) = (subjects::http_request(), subjects::session(3));
+    let (bare, session) = (HttpView::of(&bare), HttpView::of(&session));
+    let (bare, session) = (Request::of(&bare), Request::of(&session));
+    assert_eq!(every.try_choose(&session).expect("an instance").instance().id(), "i-00003");
+    for (name, limit, request) in [
+        ("no cookie, no hint", 1.5, &bare),
+        ("no request", 1.5, &Request::EMPTY),
+        ("a sticky cookie", 2.0, &session),
+    ] {
+        bars.noisy(&format!("every stage / none, {name}, n = {N}"), AtMost(limit), || {
+            timing::picks(
+                |count| runtime.block_on(chooses(&plain, &bare, count)),
+                |count| runtime.block_on(chooses(&every, request, count)),
             )
         });
     }

@@ -58,7 +58,7 @@ async fn run() -> Outcome<u32> {
 
     println!("1. What the file means (config::check, for a CI job)\n");
     let checked = config::check(&path)?;
-    for warning in checked.warnings() {
+    for warning in &checked.warnings {
         println!("   note: {warning}");
     }
     let properties = Properties::load(&path)?;
@@ -88,13 +88,15 @@ async fn run() -> Outcome<u32> {
 
     println!("\n5. two says 503 to its health check");
     servers[1].set_healthy(false);
-    let took = until(|| async { !spread(&http, 9, &[]).await.is_ok_and(|counts| counts.contains_key("two")) }).await;
-    wrong += check(took.is_some(), &format!("it gets nothing any more, {took:.0?} later"));
+    let took =
+        until(|| async { !spread(&http, 9, &[]).await.is_ok_and(|counts| counts.contains_key("two")) }).await;
+    wrong += check(took.is_some(), &format!("it gets nothing any more, {} later", shown(took)));
     let counts = spread(&http, 6, &[("cookie", "SHOPSESSION=two")]).await?;
     wrong += check(!counts.contains_key("two"), &format!("its session goes on elsewhere: {counts:?}"));
     servers[1].set_healthy(true);
-    let took = until(|| async { spread(&http, 9, &[]).await.is_ok_and(|counts| counts.contains_key("two")) }).await;
-    wrong += check(took.is_some(), &format!("well again, it is back {took:.0?} later"));
+    let took =
+        until(|| async { spread(&http, 9, &[]).await.is_ok_and(|counts| counts.contains_key("two")) }).await;
+    wrong += check(took.is_some(), &format!("well again, it is back {} later", shown(took)));
 
     println!("\n6. one answers the next three requests with 503 (retryable-status-codes)");
     servers[0].refuse_next(3);
@@ -153,6 +155,10 @@ async fn until<F: Future<Output = bool>>(holds: impl Fn() -> F) -> Option<Durati
     None
 }
 
+fn shown(took: Option<Duration>) -> String {
+    took.map_or("more than five seconds".to_owned(), |took| format!("{} ms", took.as_millis()))
+}
+
 /// Prints what does not go as usual.
 #[derive(Debug)]
 struct Watching;
@@ -160,7 +166,12 @@ struct Watching;
 impl observe::Lifecycle for Watching {
     fn on_attempt(&self, attempt: &observe::AttemptEnd<'_>) {
         if attempt.outcome.is_failure() {
-            println!("         attempt {} on {}: {}", attempt.attempt, attempt.instance.id(), attempt.outcome);
+            println!(
+                "         attempt {} on {}: {}",
+                attempt.attempt,
+                attempt.instance.id(),
+                attempt.outcome
+            );
         }
     }
 }

@@ -12,6 +12,25 @@ pub fn tagged(n: usize) -> Vec<ServiceInstance> {
     (0..n).map(|at| tagged_instance(at, None)).collect()
 }
 
+/// What every stage looks at: zones, hints and API versions in the metadata; weights are alike.
+pub fn versioned(n: usize) -> Vec<ServiceInstance> {
+    let of = |at: usize, all: &[&'static str]| all[at % all.len()];
+    let one = |at: usize| {
+        let metadata = [
+            ("zone", of(at, &["eu-1a", "eu-1b", "eu-1c"])),
+            ("weight", "1"),
+            ("hint", of(at, &["blue", "green"])),
+            ("API_VERSION", if at % 4 < 2 { "1.0" } else { "2.0" }),
+            ("version", if at.is_multiple_of(10) { "canary" } else { "stable" }),
+        ];
+        builder(at, None)
+            .metadata(metadata.into_iter().collect::<evenkeel::Metadata>())
+            .build()
+            .expect("a valid instance")
+    };
+    (0..n).map(one).collect()
+}
+
 /// A plain list in which one instance, in the middle, was replaced by another.
 pub fn plain_replaced(n: usize) -> Vec<ServiceInstance> {
     let at = |at| if at == n / 2 { instance(at, Some("new")) } else { instance(at, None) };

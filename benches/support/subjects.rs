@@ -2,10 +2,15 @@
 
 use std::fmt;
 use std::hint::black_box;
+use std::time::Duration;
 
+use evenkeel::config::ApiVersionMatch;
+use evenkeel::health::{HealthCheck, HealthProbe, ProbeError};
 use evenkeel::policy::{LeastRequest, RandomPick, RoundRobin};
-use evenkeel::supplier::MetadataRoute;
-use evenkeel::{ChooseExt, LoadBalancer, ReactiveLoadBalancer, Request, SupplierBuilder};
+use evenkeel::supplier::{ApiVersion, MetadataRoute, Source, StickySession, Subset};
+use evenkeel::{
+    ChooseExt, LoadBalancer, ReactiveLoadBalancer, Request, ServiceInstance, SupplierBuilder, async_trait,
+};
 use tokio::runtime::Runtime;
 
 use super::{chain, lists, warm};
@@ -75,6 +80,55 @@ fn routes(chain: SupplierBuilder) -> SupplierBuilder {
     chain.with_hints().with_metadata_route(MetadataRoute::by("version").header("X-Version"))
 }
 
+/// Everybody is well.
+#[derive(Debug)]
+struct Well;
+
+#[async_trait]
+impl HealthProbe for Well {
+    async fn check(&self, _: &ServiceInstance) -> Result<(), ProbeError> {
+        Ok(())
+    }
+}
+
+/// API versions by the header `X-Api-Version`, and any instance for a request without one.
+pub fn versions(matching: ApiVersionMatch) -> ApiVersion {
+    ApiVersion::default().with_header("X-Api-Version").with_matching(matching).with_fallback(true)
+}
+
+/// Status, health, API versions, hints, a sticky cookie, the own zone, a subset and weights that are alike.
+pub fn every_stage(runtime: &Runtime, kind: Kind, n: usize) -> LoadBalancer {
+    scattered(runtime, kind, n, || {
+        chain(lists::versioned(n))
+            .with_health_checks(HealthCheck::new(Well).with_interval(Duration::from_secs(3_600)))
+            .with_api_version(versions(ApiVersionMatch::Exact))
+            .with_hints()
+            .with_sticky_session(StickySession::default())
+            .with_zone_preference("eu-1a")
+            .with_subset(Subset::of_size(100).with_client("bench"))
+            .with_weights()
+    })
+}
+
+/// API versions, matched so.
+pub fn by_version(runtime: &Runtime, kind: Kind, n: usize, matching: ApiVersionMatch) -> LoadBalancer {
+    scattered(runtime, kind, n, || {
+        let stage = versions(matching).with_query_parameter("v").with_path_segment(3);
+        chain(lists::versioned(n))
+            .with_api_version(stage.with_media_type_parameter("application/json", "version"))
+    })
+}
+
+/// A share of the requests goes to a canary, by a header or by chance.
+pub fn canary(runtime: &Runtime, kind: Kind, n: usize, hash: Option<Source>) -> LoadBalancer {
+    let route = MetadataRoute::by("version").cookie("version").with_percent("canary", 5.0);
+    let route = match hash {
+        Some(hash) => route.with_hash(hash),
+        None => route,
+    };
+    scattered(runtime, kind, n, || chain(lists::versioned(n)).with_metadata_route(route))
+}
+
 /// A request of an ordinary client, with a version.
 pub fn http_request() -> http::Request<()> {
     http::Request::builder()
@@ -83,6 +137,14 @@ pub fn http_request() -> http::Request<()> {
         .header("x-version", "v2")
         .body(())
         .expect("a valid request")
+}
+
+/// The same with a cookie that names an instance of the lists, with a place in it.
+pub fn session(at: usize) -> http::Request<()> {
+    let mut request = http_request();
+    let cookie = format!("theme=dark; sc-lb-instance-id=i-{at:05}");
+    request.headers_mut().insert("cookie", cookie.parse().expect("a valid header"));
+    request
 }
 
 /// `count` picks that do not wait, each lease dropped.

@@ -2,7 +2,9 @@
 
 use std::hint::black_box;
 
+use evenkeel::config::ApiVersionMatch;
 use evenkeel::policy::RoundRobin;
+use evenkeel::supplier::Source;
 use evenkeel::{ChooseExt, HttpView, LoadBalancer, ReactiveLoadBalancer, Request, Tried, Weight};
 use futures_util::FutureExt;
 use tokio::runtime::Runtime;
@@ -26,6 +28,20 @@ pub fn rows(runtime: &Runtime) -> Vec<(String, u64)> {
         rows.push((format!("{kind}, hints and versions"), of(&subjects::routed(runtime, kind, N))));
     }
     rows.push(("round robin, weighted beyond a table".to_owned(), of(&stride(runtime))));
+    let kind = Kind::RoundRobin;
+    let versions = [ApiVersionMatch::Exact, ApiVersionMatch::Range, ApiVersionMatch::NewestCompatible];
+    for matching in versions {
+        let balancer = subjects::by_version(runtime, kind, N, matching);
+        rows.push((format!("API versions, {matching}"), of(&balancer) + of_versions(&balancer)));
+    }
+    let by_user = Some(Source::Header("user-agent".to_owned()));
+    rows.push(("canary by hash".to_owned(), of(&subjects::canary(runtime, kind, N, by_user))));
+    rows.push(("canary by chance".to_owned(), of(&subjects::canary(runtime, kind, N, None))));
+    let every = subjects::every_stage(runtime, kind, N);
+    let session = subjects::session(7);
+    let view = HttpView::of(&session);
+    let sticky = allocations(|| every_way(&every, &Request::of(&view)));
+    rows.push(("every stage".to_owned(), of(&every) + of_versions(&every) + sticky));
     rows
 }
 
@@ -55,6 +71,34 @@ fn of(balancer: &LoadBalancer) -> u64 {
         }
         let next = balancer.try_choose(&bare).expect("an instance");
         tried.add(&next);
+    }
+    made
+}
+
+/// A version in every place, of every kind: one, a range, a text that is none, one that nobody has.
+fn of_versions(balancer: &LoadBalancer) -> u64 {
+    let mut made = 0;
+    for version in ["2.0", "v2", "1.x || >=2 <3", "^1", "nonsense", "9", ""] {
+        for at in 0..4 {
+            let mut request = subjects::http_request();
+            let header = |name: &'static str, value: String| {
+                (http::HeaderName::from_static(name), value.parse().expect("a valid value"))
+            };
+            let (name, value) = match at {
+                0 => header("x-api-version", version.to_owned()),
+                1 => header("content-type", format!("application/json;version=\"{version}\"")),
+                _ => header("x-other", version.to_owned()),
+            };
+            request.headers_mut().insert(name, value);
+            let method = http::Method::GET;
+            let url = match at {
+                2 => format!("http://orders/a?w=1&v={version}"),
+                3 => format!("http://orders/a/b/c/{version}"),
+                _ => "http://orders/".to_owned(),
+            };
+            let view = HttpView::with_text(&method, &url, request.headers());
+            made += allocations(|| every_way(balancer, &Request::of(&view)));
+        }
     }
     made
 }

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::board::{Board, age};
 use super::calls::CallSettings;
-use super::snapshot::Wanted;
+use super::snapshot::{Refused, Wanted};
 use super::{ChooseError, ChooseErrorKind, Choosing, LoadBalancerBuilder, ReactiveLoadBalancer, Snapshot};
 use crate::choice::{Failure, Outcome};
 use crate::discovery::{SourceHealth, SupplyError};
@@ -244,11 +244,11 @@ impl LoadBalancer {
         let board = &self.core.driver.publish;
         let Some(snapshot) = snapshot else { return Err(self.error(ChooseErrorKind::NotReady)) };
         let picked = match snapshot.view(request) {
-            Some(Some(Wanted { view, first: None })) => view.pick(request, &board.random),
-            Some(Some(Wanted { view, first: Some(state) })) => {
+            Some(Ok(Wanted { view, first: None })) => view.pick(request, &board.random),
+            Some(Ok(Wanted { view, first: Some(state) })) => {
                 prefer(state, request).or_else(|| view.pick(request, &board.random))
             }
-            Some(None) => return Err(self.nothing(snapshot, Reason::NoGroup)),
+            Some(Err(refused)) => return Err(self.refused(snapshot, refused, request)),
             None => None,
         };
         let Some((state, probe)) = picked else {
@@ -267,6 +267,12 @@ impl LoadBalancer {
             return self.error(ChooseErrorKind::NotReady);
         }
         self.no_instances(snapshot, reason)
+    }
+
+    #[cold]
+    fn refused(&self, snapshot: &Snapshot, refused: Refused<'_>, request: &Request<'_>) -> ChooseError {
+        let (reason, detail) = refused.stage.refusal(request, refused.groups);
+        self.error(ChooseErrorKind::NoInstances { reason, known: snapshot.known, age: age(snapshot), detail })
     }
 
     fn no_instances(&self, snapshot: &Snapshot, reason: Reason) -> ChooseError {

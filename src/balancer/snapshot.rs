@@ -102,22 +102,28 @@ pub(super) struct Wanted<'a> {
     pub(super) first: Option<&'a Arc<InstanceState>>,
 }
 
+/// The stage that forbids a request everything, and the groups that it had to name one of.
+#[derive(Clone, Copy)]
+pub(super) struct Refused<'a> {
+    pub(super) stage: &'a dyn RequestStage,
+    pub(super) groups: &'a Groups,
+}
+
 impl Snapshot {
-    /// The view for a request; `None` = nothing to choose from at all, `Some(None)` = a stage forbids everything.
+    /// The view for a request; `None` = nothing to choose from at all.
     #[inline]
-    #[allow(clippy::option_option)]
-    pub(super) fn view(&self, request: &Request<'_>) -> Option<Option<Wanted<'_>>> {
+    pub(super) fn view(&self, request: &Request<'_>) -> Option<Result<Wanted<'_>, Refused<'_>>> {
         let root = self.root.as_ref()?;
         if self.stages.is_empty() {
-            Some(Some(Wanted { view: &root.view, first: None }))
+            Some(Ok(Wanted { view: &root.view, first: None }))
         } else {
             Some(self.narrowed(root, request))
         }
     }
 
-    /// The view that the request stages name; `None` = one forbids everything.
+    /// The view that the request stages name.
     #[inline(never)]
-    fn narrowed<'a>(&'a self, root: &'a Node, request: &Request<'_>) -> Option<Wanted<'a>> {
+    fn narrowed<'a>(&'a self, root: &'a Node, request: &Request<'_>) -> Result<Wanted<'a>, Refused<'a>> {
         let mut node = root;
         let mut first = None;
         for stage in &*self.stages {
@@ -142,10 +148,10 @@ impl Snapshot {
                         None => break,
                     }
                 }
-                Selection::Nothing => return None,
+                Selection::Nothing => return Err(Refused { stage: &**stage, groups: &branch.groups }),
             };
         }
-        Some(Wanted { view: &node.view, first })
+        Ok(Wanted { view: &node.view, first })
     }
 
     /// Counts the lists that differed, from 1.

@@ -81,20 +81,27 @@ impl Build<'_> {
         let (stage, rest) = stages.split_first()?;
         let mut named: Vec<(Arc<str>, Vec<Member>)> = Vec::new();
         let mut index: HashMap<Arc<str>, usize> = HashMap::new();
-        for member in members {
-            stage.groups(&member.instance, &mut |name| {
-                let at = index.get(name).copied().unwrap_or_else(|| {
-                    let shared: Arc<str> = name.into();
-                    index.insert(Arc::clone(&shared), named.len());
-                    named.push((shared, Vec::new()));
-                    named.len() - 1
-                });
-                let group = &mut named[at].1;
-                // A stage may name a group twice for one instance.
-                if group.last().is_none_or(|last| last.uid != member.uid) {
-                    group.push(member.clone());
-                }
+        let list: Vec<&ServiceInstance> = members.iter().map(|member| &member.instance).collect();
+        stage.groups_of(&list, &mut |member, name| {
+            let Some(member) = members.get(member) else { return };
+            let at = index.get(name).copied().unwrap_or_else(|| {
+                let shared: Arc<str> = name.into();
+                index.insert(Arc::clone(&shared), named.len());
+                named.push((shared, Vec::new()));
+                named.len() - 1
             });
+            let group = &mut named[at].1;
+            // A stage may name a group twice for one instance.
+            if group.last().is_none_or(|last| last.uid != member.uid) {
+                group.push(member.clone());
+            }
+        });
+        for (_, group) in &mut named {
+            // A stage may also name instances in an order of its own.
+            if !group.is_sorted_by_key(|member| member.uid) {
+                group.sort_by_key(|member| member.uid);
+                group.dedup_by_key(|member| member.uid);
+            }
         }
         named.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         let old_branch = old.and_then(|old| old.next.as_deref());
@@ -133,6 +140,7 @@ impl Build<'_> {
             members.iter().map(|member| Arc::clone(&member.state)).collect()
         };
         let groups = Groups::new(named.into_iter().map(|(name, _)| name).collect(), instances);
+        let groups = groups.indexed(&**stage);
         Some(Box::new(Branch { groups, nodes: nodes.into(), all, states }))
     }
 

@@ -246,6 +246,8 @@ fn route_name(rest: &[Token]) -> Option<String> {
     let at = place_in_list(at);
     match (&below[1..], *name) {
         ([], name) => Some(format!("routing{at}.{name}")),
+        // A value of the metadata key is data: it keeps its spelling.
+        (group, "percent") => Some(format!("routing{at}.percent.{}", key::joined(group))),
         ([Token::Index { at: item, .. }], "fallback") => {
             Some(format!("routing{at}.fallback{}", place_in_list(*item)))
         }

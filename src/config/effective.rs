@@ -79,7 +79,7 @@ pub(crate) fn of_service(layers: [&Layer; 3], service: &str) -> LoadBalancerProp
         };
     }
     if let Some(section) = stack.list("routing") {
-        properties.routing = layer::routes(section).into_iter().map(|(route, _)| route).collect();
+        properties.routing = layer::routes(section).into_iter().map(|(route, ..)| route).collect();
     }
     for (of, setting) in stack.entries(KEYED) {
         let _ = read::read_media_type(&mut properties, of, &setting.text);

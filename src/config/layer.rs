@@ -242,29 +242,49 @@ impl Layer {
     /// Looks at what single values cannot show: whether the routes are whole.
     pub(crate) fn check_routes(&self, issues: &mut Issues) {
         for section in self.sections.values() {
-            for (route, first) in routes(section) {
+            for (route, first, shares) in routes(section) {
                 if route.metadata.is_empty() {
                     let allowed = "a route needs the name of a metadata key: routing[i].metadata";
                     issues.refuse_because(&first.key, &first.text, &first.place, allowed);
-                } else if route.header.is_none() && route.cookie.is_none() && route.query.is_none() {
+                } else if route.never_applies() {
                     let reason = "the route reads no header, cookie or query parameter, so it never applies";
                     issues.warn(&first.key, &first.place, None, reason);
+                } else if route.hash.is_some() && route.percent.is_empty() {
+                    let reason = "the route has a hash, but no percentage that would need one";
+                    issues.warn(&first.key, &first.place, None, reason);
+                }
+                let sum: f64 = route.percent.values().sum();
+                if let (Some(share), true) = (shares, sum > 100.000_001) {
+                    let reason = format!("the percentages of the route add up to {sum}, above 100");
+                    issues.refuse_because(&share.key, &share.text, &share.place, reason);
                 }
             }
         }
     }
 }
 
-/// The routes of a section, each with the setting that comes first.
-pub(crate) fn routes(section: &Section) -> Vec<(MetadataRouteProperties, &Setting)> {
-    let mut routes: BTreeMap<&str, (MetadataRouteProperties, &Setting)> = BTreeMap::new();
+/// A route, the setting of it that comes first, and the last one of its percentages.
+type Route<'a> = (MetadataRouteProperties, &'a Setting, Option<&'a Setting>);
+
+/// The routes of a section.
+pub(crate) fn routes(section: &Section) -> Vec<Route<'_>> {
+    let mut routes: BTreeMap<&str, Route<'_>> = BTreeMap::new();
     for (name, setting) in section.items("routing") {
         let Some((at, below)) = name.split_once('.') else { continue };
-        let (route, _) = routes.entry(at).or_insert_with(|| (MetadataRouteProperties::default(), setting));
+        let (route, _, shares) =
+            routes.entry(at).or_insert_with(|| (MetadataRouteProperties::default(), setting, None));
+        if below.starts_with("percent") {
+            *shares = Some(setting);
+        }
         // Every value was read once when it was taken in.
-        let _ = read::read_route(route, address::root(below), &setting.text);
+        let _ = read::read_route(route, below_route(below), &setting.text);
     }
     routes.into_values().collect()
+}
+
+/// The name of a route's value, without the place in a list; the name of a group may hold brackets itself.
+fn below_route(name: &str) -> &str {
+    if name.starts_with("percent.") { name } else { address::root(name) }
 }
 
 /// Reads a value for the sake of its error.
@@ -292,7 +312,7 @@ fn check(owner: &Owner, id: &str, name: &str, text: &str) -> Result<(), String> 
     match name.strip_prefix("routing") {
         Some("") if !text.trim().is_empty() => Err("a list of routes, routing[0].metadata and so on".into()),
         Some(route) if !route.is_empty() => {
-            let below = route.split_once('.').map_or("", |(_, below)| address::root(below));
+            let below = route.split_once('.').map_or("", |(_, below)| below_route(below));
             read::read_route(&mut MetadataRouteProperties::default(), below, text).map_err(str::to_owned)
         }
         _ => Ok(()),

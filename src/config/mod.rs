@@ -112,6 +112,7 @@ pub use properties::Properties;
 pub use report::{Origin, Report, ReportEntry};
 pub use retry::{RetryBackoffProperties, RetryBudgetProperties, RetryProperties, RetryableError};
 pub use simple::SimpleInstanceProperties;
+pub(crate) use stages::hash_source;
 pub use stages::{MetadataRouteProperties, WeightProperties, ZonePreferenceProperties};
 pub use sticky::StickySessionProperties;
 pub use subset::{SubsetAlgorithm, SubsetProperties};

@@ -153,7 +153,8 @@ pub(crate) const PROPERTIES: &[Property] = &[
 pub(crate) const EAGER: &str = "eager-load.clients";
 
 /// The names of one route, below `routing[i]`.
-pub(crate) const ROUTE_NAMES: &[&str] = &["metadata", "header", "cookie", "query", "fallback", "unknown"];
+pub(crate) const ROUTE_NAMES: &[&str] =
+    &["metadata", "header", "cookie", "query", "fallback", "percent", "hash", "unknown"];
 
 /// The names of one simple instance, below `instances.<service>[i]`; `metadata` has names below it.
 pub(crate) const INSTANCE_NAMES: &[&str] =

@@ -4,7 +4,7 @@ use super::balancer::{LoadBalancerProperties, trimmed};
 use super::choices::{StageName, UnknownGroup};
 use super::duration::{self, parse_duration};
 use super::retry::RetryableError;
-use super::stages::MetadataRouteProperties;
+use super::stages::{MetadataRouteProperties, hash_source};
 use std::time::Duration;
 
 /// Why a value is refused: what would be allowed.
@@ -125,6 +125,15 @@ pub(crate) fn read_route(to: &mut MetadataRouteProperties, name: &str, text: &st
         "cookie" => put(&mut to.cookie, required(text).map(Some)),
         "query" => put(&mut to.query, required(text).map(Some)),
         "unknown" => put(&mut to.unknown, UnknownGroup::read(text).ok_or(UnknownGroup::ALLOWED)),
+        "hash" => match hash_source(text) {
+            Some((word, name)) => put(&mut to.hash, Ok(Some(format!("{word}:{name}")))),
+            None => Err("header:<name>, cookie:<name> or query:<name>"),
+        },
+        "percent" => comma_list(text).try_for_each(|share| {
+            let (group, percent) = share.split_once('=').ok_or(SHARES)?;
+            put_share(to, group, percent).map_err(|_| SHARES)
+        }),
+        _ if name.starts_with("percent.") => put_share(to, &name["percent.".len()..], text),
         _ => {
             to.fallback.extend(comma_list(text).map(str::to_owned));
             Ok(())
@@ -149,6 +158,22 @@ pub(crate) fn read_media_type(to: &mut LoadBalancerProperties, of: &str, text: &
     let name = required(text)?;
     to.api_version.media_type_parameters.insert(of.to_owned(), name);
     Ok(())
+}
+
+/// What a list of shares may be.
+const SHARES: Allowed =
+    "a list such as canary=5, beta=0.5: values of the metadata key, and a percentage from 0 to 100 each";
+
+fn put_share(to: &mut MetadataRouteProperties, group: &str, text: &str) -> Result<(), Allowed> {
+    let text = text.trim();
+    let group = trimmed(group).ok_or("a percentage for a value of the metadata key, which is not blank")?;
+    match text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>() {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => {
+            to.percent.insert(group, percent);
+            Ok(())
+        }
+        _ => Err("a percentage from 0 to 100, such as 5 or 0.5"),
+    }
 }
 
 /// The words of a comma list; blanks between commas are no words.

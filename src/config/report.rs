@@ -245,11 +245,16 @@ fn routes(stack: &Stack<'_>) -> Vec<ReportEntry> {
         }];
     };
     let mut entries = Vec::new();
-    for (at, (route, first)) in layer::routes(section).into_iter().enumerate() {
+    for (at, (route, first, _)) in layer::routes(section).into_iter().enumerate() {
         let fields = serde_json::to_value(&route).unwrap_or_default();
         for (name, value) in fields.as_object().into_iter().flatten() {
-            let name = format!("routing[{at}].{name}");
-            entries.push(ReportEntry { name, value: text(value), origin: Origin::Set(first.place.clone()) });
+            let (name, value) = (format!("routing[{at}].{name}"), text(value));
+            let origin = if value == UNSET || value == NONE {
+                Origin::Default
+            } else {
+                Origin::Set(first.place.clone())
+            };
+            entries.push(ReportEntry { name, value, origin });
         }
     }
     entries
@@ -268,6 +273,9 @@ fn text(value: &Value) -> String {
         Value::Null => UNSET.to_owned(),
         Value::String(text) => text.clone(),
         Value::Array(items) => listed(&items.iter().map(text).collect::<Vec<_>>()),
+        Value::Object(entries) => {
+            listed(&entries.iter().map(|(name, value)| format!("{name}={}", text(value))).collect::<Vec<_>>())
+        }
         other => other.to_string(),
     }
 }

@@ -3,6 +3,7 @@
 use super::choices::{UnknownGroup, ZeroWeight};
 use super::setters::setters;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// When the own zone is preferred: `evenkeel.zone-preference.*`.
 ///
@@ -77,16 +78,19 @@ impl WeightProperties {
 
 /// A rule that sends a request to the instances with a metadata value: `evenkeel.routing[i].*`.
 ///
-/// The request's value is the first one present of header, cookie and query parameter. Defaults: no source, no
-/// fallback, an unknown value may go to every instance.
+/// The request's value is the first one present of header, cookie and query parameter. Of the requests that have none,
+/// a share may be sent to a group by percentage. Defaults: no source, no fallback, no percentage, an unknown value may go
+/// to every instance.
 ///
 /// ```
 /// use evenkeel::config::MetadataRouteProperties;
 ///
 /// let route = MetadataRouteProperties::new("version").with_header("X-Version").with_fallback(["stable"]);
 /// assert_eq!(route.fallback, ["stable"]);
+/// let canary = MetadataRouteProperties::new("version").with_percent([("canary", 5.0)]).with_hash("cookie:uid");
+/// assert_eq!(canary.percent["canary"], 5.0);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 #[non_exhaustive]
 pub struct MetadataRouteProperties {
@@ -100,6 +104,12 @@ pub struct MetadataRouteProperties {
     pub query: Option<String>,
     /// Values tried in order when the wanted one has no instance. Default: none.
     pub fallback: Vec<String>,
+    /// For values of the metadata key, how many of 100 requests without a value of their own go there; together 100 at
+    /// most. Default: none.
+    pub percent: BTreeMap<String, f64>,
+    /// What decides for good in which share a request is: `header:<name>`, `cookie:<name>` or `query:<name>`. Default:
+    /// unset, by chance.
+    pub hash: Option<String>,
     /// What happens when neither the wanted value nor a fallback has an instance. Default: [`UnknownGroup::All`].
     pub unknown: UnknownGroup,
 }
@@ -122,7 +132,26 @@ impl MetadataRouteProperties {
         /// Sets the values tried when the wanted one has no instance. Default: none.
         with_fallback(fallback: impl IntoIterator<Item = impl Into<String>>) =
             fallback.into_iter().map(Into::into).collect();
+        /// Sets how many of 100 requests without a value go to which value. Default: none.
+        with_percent(percent: impl IntoIterator<Item = (impl Into<String>, f64)>) =
+            percent.into_iter().map(|(group, share)| (group.into(), share)).collect();
+        /// Sets what decides for good in which share a request is. Default: unset, by chance.
+        with_hash(hash: impl Into<String>) = Some(hash.into());
         /// Sets what happens when no value has an instance. Default: [`UnknownGroup::All`].
         with_unknown(unknown: UnknownGroup) = unknown;
     }
+
+    /// Whether nothing could ever choose a group: no value is read, and there is no percentage.
+    pub(crate) fn never_applies(&self) -> bool {
+        self.header.is_none() && self.cookie.is_none() && self.query.is_none() && self.percent.is_empty()
+    }
+}
+
+/// The word and the name of `header:<name>`, `cookie:<name>` or `query:<name>`.
+pub(crate) fn hash_source(text: &str) -> Option<(&str, &str)> {
+    let (word, name) = text.split_once(':')?;
+    let (word, name) = (word.trim(), name.trim());
+    let known = ["header", "cookie", "query"].into_iter().find(|known| word.eq_ignore_ascii_case(known))?;
+    let valid = !name.is_empty() && (known != "header" || http::HeaderName::try_from(name).is_ok());
+    valid.then_some((known, name))
 }

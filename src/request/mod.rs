@@ -81,6 +81,11 @@ impl<'a> Request<'a> {
         self.view.and_then(RequestView::url)
     }
 
+    /// The path of the URL, without its query, escapes as they are.
+    pub fn path(&self) -> Option<Cow<'a, str>> {
+        self.view.and_then(RequestView::path)
+    }
+
     /// The first value of the header `name`; case does not count.
     pub fn header(&self, name: &str) -> Option<&'a str> {
         self.view.and_then(|view| view.header(name))

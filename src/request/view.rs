@@ -28,6 +28,13 @@ pub trait RequestView: Send + Sync {
     fn url(&self) -> Option<Cow<'_, str>> {
         None
     }
+    /// The path of the URL, without its query, escapes as they are; by default cut out of [`url`](Self::url).
+    fn path(&self) -> Option<Cow<'_, str>> {
+        Some(match self.url()? {
+            Cow::Borrowed(url) => Cow::Borrowed(path_of(url)),
+            Cow::Owned(url) => Cow::Owned(path_of(&url).to_owned()),
+        })
+    }
     /// The first value of a header; case does not count in its name.
     fn header(&self, name: &str) -> Option<&str> {
         let _ = name;
@@ -103,6 +110,13 @@ impl RequestView for HttpView<'_> {
         })
     }
 
+    fn path(&self) -> Option<Cow<'_, str>> {
+        Some(Cow::Borrowed(match self.uri {
+            Target::Uri(uri) => uri.path(),
+            Target::Text(url) => path_of(url),
+        }))
+    }
+
     fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
@@ -127,6 +141,15 @@ impl RequestView for HttpView<'_> {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             (decoded(key) == name).then(|| decoded(value))
         })
+    }
+}
+
+/// The path of a URL, or of a path with a query; empty when there is none.
+fn path_of(url: &str) -> &str {
+    let url = url.find(['?', '#']).map_or(url, |end| &url[..end]);
+    match url.split_once("://") {
+        Some((_, rest)) => rest.find('/').map_or("", |from| &rest[from..]),
+        None => url,
     }
 }
 
@@ -195,5 +218,28 @@ mod tests {
         let view = HttpView::with_text(&method, "lb://order_service/p?v=1%2C2#?v=3", request.headers());
         assert_eq!(view.query("v").as_deref(), Some("1,2"));
         assert_eq!(HttpView::with_text(&method, "lb://x/p#?v=3", request.headers()).query("v"), None);
+    }
+
+    #[test]
+    fn a_path_is_cut_out_of_any_url() {
+        struct Url(&'static str);
+        impl RequestView for Url {
+            fn url(&self) -> Option<Cow<'_, str>> {
+                Some(Cow::Owned(self.0.to_owned()))
+            }
+        }
+        let request = request();
+        assert_eq!(HttpView::of(&request).path().as_deref(), Some("/a"));
+        for (url, path) in [
+            ("lb://orders/v1/a%20b?u=http://x/y", "/v1/a%20b"),
+            ("/v1/a?b", "/v1/a"),
+            ("http://h", ""),
+            ("http://h?a/b", ""),
+            ("", ""),
+        ] {
+            let view = HttpView::with_text(request.method(), url, request.headers());
+            assert_eq!(view.path().as_deref(), Some(path), "{url}");
+            assert_eq!(Url(url).path().as_deref(), Some(path), "{url}");
+        }
     }
 }

@@ -1,3 +1,5 @@
+mod build;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,19 +8,14 @@ use tokio::runtime::Handle;
 
 use super::driver::Settings;
 use super::stages::{
-    Duplicates, HintStage, MetadataRoute, SameInstance, StatusStage, StickySession, WeightsStage,
-    ZonePreference,
+    ApiVersion, HintStage, MetadataRoute, StickySession, Subset, WeightsStage, ZonePreference,
 };
-use super::stream::Streams;
-use super::{
-    BuildError, Chain, DiscoverySupplier, HealthStage, ListStage, Rank, RequestStage,
-    ServiceInstanceListSupplier, Supplier,
-};
+use super::{ListStage, RequestStage, ServiceInstanceListSupplier};
 use crate::config::{CacheProperties, Refresh, Staleness};
 use crate::discovery::DiscoveryClient;
 use crate::health::HealthCheck;
 use crate::state::BackOff;
-use crate::{InvalidServiceId, ServiceId};
+use crate::{InvalidServiceId, ServiceId, ServiceInstance};
 
 /// Builds the chain of one service: a base and its stages, in any order of calls.
 ///
@@ -50,6 +47,8 @@ pub struct SupplierBuilder {
     pub(super) health: Option<HealthCheck>,
     pub(super) sticky: Option<StickySession>,
     pub(super) same_instance: bool,
+    pub(super) subset: Option<Subset>,
+    pub(super) api_version: Option<ApiVersion>,
     /// What properties ask for and this build cannot do.
     pub(super) refused: Option<String>,
     pub(super) hint: Option<HintStage>,
@@ -66,6 +65,7 @@ pub struct SupplierBuilder {
 enum Base {
     Client(Arc<dyn DiscoveryClient>),
     Own(Arc<dyn ServiceInstanceListSupplier>),
+    Fixed(Vec<ServiceInstance>),
 }
 
 impl SupplierBuilder {
@@ -84,6 +84,8 @@ impl SupplierBuilder {
             health: None,
             sticky: None,
             same_instance: false,
+            subset: None,
+            api_version: None,
             refused: None,
             hint: None,
             routes: Vec::new(),
@@ -112,6 +114,22 @@ impl SupplierBuilder {
     /// Lists come from a supplier of your own; its service must be this one.
     pub fn with_base(mut self, base: impl ServiceInstanceListSupplier) -> Self {
         self.base = Some(Base::Own(Arc::new(base)));
+        self.bases += 1;
+        self
+    }
+
+    /// This list, which never changes.
+    ///
+    /// ```
+    /// use evenkeel::{ServiceInstance, SupplierBuilder};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let list = [ServiceInstance::new("10.0.0.1", 8080)?, ServiceInstance::new("10.0.0.2", 8080)?];
+    /// let supplier = SupplierBuilder::new("orders").with_instances(list).build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn with_instances(mut self, instances: impl IntoIterator<Item = ServiceInstance>) -> Self {
+        self.base = Some(Base::Fixed(instances.into_iter().collect()));
         self.bases += 1;
         self
     }
@@ -166,6 +184,44 @@ impl SupplierBuilder {
     /// A request goes to the instance that the last one went to.
     pub fn with_same_instance_preference(mut self) -> Self {
         self.same_instance = true;
+        self
+    }
+
+    /// A part of the list for this client: a size, or a [`Subset`] with what is known of the client.
+    ///
+    /// ```
+    /// use evenkeel::SupplierBuilder;
+    /// use evenkeel::discovery::SimpleDiscovery;
+    /// use evenkeel::supplier::Subset;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let supplier = SupplierBuilder::new("orders")
+    ///     .with_discovery_client(SimpleDiscovery::new())
+    ///     .with_subset(Subset::of_size(20).with_ordinal(3))
+    ///     .build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn with_subset(mut self, subset: impl Into<Subset>) -> Self {
+        self.subset = Some(subset.into());
+        self
+    }
+
+    /// Only instances of the API version that a request asks for.
+    ///
+    /// ```
+    /// use evenkeel::SupplierBuilder;
+    /// use evenkeel::discovery::SimpleDiscovery;
+    /// use evenkeel::supplier::ApiVersion;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let supplier = SupplierBuilder::new("orders")
+    ///     .with_discovery_client(SimpleDiscovery::new())
+    ///     .with_api_version(ApiVersion::default().with_header("X-Api-Version"))
+    ///     .build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn with_api_version(mut self, versions: ApiVersion) -> Self {
+        self.api_version = Some(versions);
         self
     }
 
@@ -245,89 +301,6 @@ impl SupplierBuilder {
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
-    }
-
-    /// The chain.
-    ///
-    /// # Errors
-    /// [`BuildError`] with the reason: no base or two of them, a base of another service, a stage that cannot work
-    /// (`max-share` below 1, a route without a source), a name that is none, two request stages of one name, a limit of
-    /// zero.
-    pub fn build(self) -> Result<Supplier, BuildError> {
-        let service = self.service.map_err(|error| BuildError::new("?", error.to_string()))?;
-        let refuse = |why: String| BuildError::new(service.as_str(), why);
-        if let Some(why) = self.refused {
-            return Err(refuse(why));
-        }
-        if self.bases > 1 {
-            return Err(refuse(format!("{} bases are given, but lists come from one place", self.bases)));
-        }
-        let base: Arc<dyn ServiceInstanceListSupplier> = match self.base {
-            None => return Err(refuse("it has no base: where do the lists come from?".to_owned())),
-            Some(Base::Client(client)) => Arc::new(DiscoverySupplier::new(service.clone(), client)),
-            Some(Base::Own(base)) if *base.service_id() != service => {
-                return Err(refuse(format!("its base supplies service {:?}", base.service_id())));
-            }
-            Some(Base::Own(base)) => base,
-        };
-        let mut settings = self.settings;
-        settings.hard_age = self.hard_age.unwrap_or(settings.ttl.saturating_mul(2));
-        settings.stale_bound = match self.stale {
-            Staleness::Unbounded => None,
-            Staleness::For(bound) => Some(bound),
-            // Not past the age at which callers would wait anyway.
-            Staleness::Off => Some(settings.hard_age),
-        };
-        for (name, limit) in
-            [("service-discovery.timeout", settings.look_up_limit), ("backoff.min", settings.back_off.min)]
-        {
-            if limit.is_zero() {
-                return Err(refuse(format!("{name} is zero, so that no look-up could ever succeed")));
-            }
-        }
-        if settings.caching && settings.hard_age < settings.ttl {
-            return Err(refuse("cache.hard-age is below cache.ttl".to_owned()));
-        }
-        let mut lists = self.lists;
-        if let Some(check) = self.health {
-            lists.push(Arc::new(HealthStage::new(check)));
-        }
-        if let Some(zone) = self.zone {
-            zone.check().map_err(|why| refuse(format!("zone preference: {why}")))?;
-            lists.push(Arc::new(zone));
-        }
-        if let Some(stage) =
-            lists.iter().find(|stage| matches!(stage.rank(), Rank::Duplicates | Rank::Status))
-        {
-            return Err(refuse(format!("stage {:?} takes the rank of a built-in one", stage.name())));
-        }
-        lists.push(Arc::new(Duplicates));
-        lists.push(Arc::new(StatusStage));
-        let mut requests: Vec<Arc<dyn RequestStage>> = Vec::new();
-        if let Some(hint) = self.hint {
-            requests.push(Arc::new(hint));
-        }
-        for route in self.routes {
-            route.check().map_err(|why| refuse(format!("metadata route {:?}: {why}", route.name())))?;
-            requests.push(Arc::new(route));
-        }
-        requests.extend(self.requests);
-        // Behind the groups: they name one instance of what those leave.
-        if let Some(sticky) = self.sticky {
-            sticky.check().map_err(|why| refuse(format!("sticky session: {why}")))?;
-            requests.push(Arc::new(sticky));
-        }
-        if self.same_instance {
-            requests.push(Arc::new(SameInstance::default()));
-        }
-        for (at, stage) in requests.iter().enumerate() {
-            if requests[..at].iter().any(|other| other.name() == stage.name()) {
-                return Err(refuse(format!("two request stages are called {:?}", stage.name())));
-            }
-        }
-        let chain = Chain::new(lists, requests, self.weights);
-        let (runtime, seed) = (self.runtime, self.seed);
-        Ok(Supplier { base, chain, settings, runtime, seed, streams: Streams::default() })
     }
 }
 

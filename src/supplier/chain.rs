@@ -31,6 +31,8 @@ pub enum Reason {
     Filtered,
     /// The request asks for a group that has no instance, and may not go elsewhere.
     NoGroup,
+    /// The request does not say what a stage of the chain requires.
+    Required,
     /// There are instances, but the policy named none of them.
     NotPicked,
 }
@@ -44,6 +46,7 @@ impl std::fmt::Display for Reason {
             Self::AllUnhealthy => "none passes its health check",
             Self::Filtered => "a stage of the chain left none",
             Self::NoGroup => "none is in the group that the request asks for",
+            Self::Required => "the request does not say what a stage of the chain requires",
             Self::NotPicked => "the policy picked none",
         })
     }
@@ -75,7 +78,7 @@ impl Chain {
         service: &ServiceId,
     ) -> (Vec<ServiceInstance>, Reason, Option<String>) {
         let mut reason = Reason::Empty;
-        let cx = StageCx::new(service, None);
+        let cx = StageCx::new(service, None).inside(self);
         for stage in &self.outer {
             if stage.rank() == Rank::Status && !list.is_empty() {
                 reason = if list.iter().all(|i| i.status() == Status::Down) {

@@ -10,6 +10,8 @@ mod chain;
 mod chained;
 pub(crate) mod driver;
 mod health;
+mod identity;
+mod part;
 mod properties;
 mod request_stage;
 mod source;
@@ -25,13 +27,13 @@ pub use chain::Reason;
 pub use chained::{BuildError, Supplier};
 pub use driver::Origin;
 pub use health::HealthStage;
-pub use request_stage::{GroupId, Groups, InstanceId, RequestStage, Selection};
-pub use source::{DiscoverySupplier, FixedSupplier};
+pub use request_stage::{GroupId, GroupIndex, Groups, InstanceId, RequestStage, Selection};
+pub use source::{DiscoverySupplier, FixedSupplier, NoopSupplier};
 pub(crate) use stage::Chained;
 pub use stage::{Hub, ListStage, Memory, Rank, StageCx};
 pub use stages::{
-    Duplicates, HintStage, MetadataRoute, SameInstance, Source, StatusStage, StickySession, WeightFn,
-    WeightsStage, ZonePreference,
+    ApiVersion, Duplicates, HintStage, MetadataRoute, SameInstance, Source, StatusStage, StickySession,
+    Subset, WeightFn, WeightsStage, ZonePreference,
 };
 
 use crate::discovery::Lists;

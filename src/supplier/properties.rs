@@ -1,10 +1,12 @@
 //! A chain as properties describe it.
 
 use super::SupplierBuilder;
-use super::stages::{HintStage, MetadataRoute, StickySession, WeightsStage, ZonePreference};
+use super::stages::{
+    ApiVersion, HintStage, MetadataRoute, Source, StickySession, Subset, WeightsStage, ZonePreference,
+};
 use crate::config::{
-    CacheProperties, HealthCheckProperties, LoadBalancerProperties, ProbeName, StageName, UnknownGroup,
-    ZeroWeight,
+    ApiVersionProperties, CacheProperties, HealthCheckProperties, LoadBalancerProperties,
+    MetadataRouteProperties, ProbeName, StageName, SubsetProperties, UnknownGroup, ZeroWeight, hash_source,
 };
 use crate::health::{HealthCheck, TcpProbe};
 
@@ -44,19 +46,17 @@ impl SupplierBuilder {
                 }
             };
         }
+        if p.configurations.contains(&StageName::Subset) {
+            self.subset = Some(subset(&p.subset));
+        }
+        if p.configurations.contains(&StageName::ApiVersion) {
+            self.api_version = Some(api_version(&p.api_version));
+        }
         for route in &p.routing {
-            let mut stage = MetadataRoute::by(route.metadata.as_str());
-            if let Some(name) = &route.header {
-                stage = stage.header(name);
+            match metadata_route(route) {
+                Ok(stage) => self.routes.push(stage),
+                Err(why) => self.refused = Some(why),
             }
-            if let Some(name) = &route.cookie {
-                stage = stage.cookie(name);
-            }
-            if let Some(name) = &route.query {
-                stage = stage.query(name);
-            }
-            stage = stage.with_fallback(route.fallback.iter().cloned());
-            self.routes.push(stage.or_nothing(route.unknown == UnknownGroup::Nothing));
         }
         self.settings.guard_watch = p.empty_guard_for_watch;
         self.settings.empty_life = p.empty_life;
@@ -78,6 +78,73 @@ fn caching(p: &LoadBalancerProperties) -> CacheProperties {
     }
     let ttl = cache.ttl.min(p.health_check.refetch_instances_interval);
     cache.with_ttl(ttl)
+}
+
+fn subset(p: &SubsetProperties) -> Subset {
+    let subset = Subset::of_size(p.size as usize).with_algorithm(p.algorithm);
+    let subset = subset.with_client(p.instance_id.as_deref().unwrap_or_default());
+    match p.ordinal {
+        Some(ordinal) => subset.with_ordinal(ordinal),
+        None => subset,
+    }
+}
+
+fn api_version(p: &ApiVersionProperties) -> ApiVersion {
+    let mut stage = ApiVersion::default()
+        .with_required(p.required)
+        .with_fallback(p.fallback_to_available_instances)
+        .with_matching(p.matching);
+    if let Some(version) = &p.default {
+        stage = stage.with_default(version);
+    }
+    if let Some(name) = &p.header {
+        stage = stage.with_header(name);
+    }
+    if let Some(name) = &p.query_parameter {
+        stage = stage.with_query_parameter(name);
+    }
+    if let Some(at) = p.path_segment {
+        stage = stage.with_path_segment(at);
+    }
+    for (media_type, name) in &p.media_type_parameters {
+        stage = stage.with_media_type_parameter(media_type, name);
+    }
+    stage
+}
+
+fn metadata_route(p: &MetadataRouteProperties) -> Result<MetadataRoute, String> {
+    let mut stage = MetadataRoute::by(p.metadata.as_str());
+    if let Some(name) = &p.header {
+        stage = stage.header(name);
+    }
+    if let Some(name) = &p.cookie {
+        stage = stage.cookie(name);
+    }
+    if let Some(name) = &p.query {
+        stage = stage.query(name);
+    }
+    for (group, percent) in &p.percent {
+        stage = stage.with_percent(group, *percent);
+    }
+    if let Some(text) = &p.hash {
+        let source = match hash_source(text) {
+            Some(("header", name)) => Source::Header(name.to_owned()),
+            Some(("cookie", name)) => Source::Cookie(name.to_owned()),
+            Some((_, name)) => Source::Query(name.to_owned()),
+            None => {
+                return Err(format!(
+                    "routing by {:?}: hash is {text:?}: header:<name>, cookie:<name> or query:<name> is expected",
+                    p.metadata
+                ));
+            }
+        };
+        // Without a percentage nobody asks for it.
+        if !p.percent.is_empty() {
+            stage = stage.with_hash(source);
+        }
+    }
+    stage = stage.with_fallback(p.fallback.iter().cloned());
+    Ok(stage.or_nothing(p.unknown == UnknownGroup::Nothing))
 }
 
 /// The checks that properties ask for; `None` when a blank path switches them off.

@@ -1,6 +1,8 @@
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use super::Reason;
 use crate::{Request, ServiceInstance};
 
 /// A rule by which a request narrows the list: it names one of the groups that the current list has.
@@ -35,6 +37,21 @@ pub trait RequestStage: Send + Sync + fmt::Debug + 'static {
     /// Names every group that `instance` belongs to; runs when the list changes.
     fn groups(&self, instance: &ServiceInstance, emit: &mut dyn FnMut(&str));
 
+    /// The same for a whole list, for a stage whose groups depend on who else is there: `emit` takes the place of an
+    /// instance in the list and the name of a group. By default each instance is asked by [`groups`](Self::groups).
+    fn groups_of(&self, list: &[&ServiceInstance], emit: &mut dyn FnMut(usize, &str)) {
+        for (at, instance) in list.iter().enumerate() {
+            self.groups(instance, &mut |name| emit(at, name));
+        }
+    }
+
+    /// What [`select`](Self::select) wants to have at hand of the groups, made once when the list changes: it finds it in
+    /// [`Groups::index`]. None by default.
+    fn index(&self, groups: &Groups) -> Option<GroupIndex> {
+        let _ = groups;
+        None
+    }
+
     /// The name by which [`Groups::instance`] finds `instance`, for a stage that asks for single instances; none by
     /// default. Runs when the list changes. Of instances of one name the one with the lowest address is found.
     fn instance_name(&self, instance: &ServiceInstance) -> Option<String> {
@@ -44,6 +61,13 @@ pub trait RequestStage: Send + Sync + fmt::Debug + 'static {
 
     /// The group for this request. Runs at every pick: no lock, no allocation, no clock.
     fn select(&self, request: &Request<'_>, groups: &Groups) -> Selection;
+
+    /// Why [`select`](Self::select) said [`Selection::Nothing`], for the error of the caller: by default
+    /// [`Reason::NoGroup`] without a word of its own.
+    fn refusal(&self, request: &Request<'_>, groups: &Groups) -> (Reason, Option<String>) {
+        let _ = (request, groups);
+        (Reason::NoGroup, None)
+    }
 
     /// Whether a group is a must: then a pick never leaves it, not even when all of it was tried. `false` by default.
     fn is_strict(&self) -> bool {
@@ -71,7 +95,7 @@ pub enum Selection {
     Group(GroupId),
     /// All instances, but this one first: another is picked only if it is out of use or was tried.
     Instance(InstanceId),
-    /// The request must not be sent anywhere: [`Reason::NoGroup`](crate::Reason::NoGroup).
+    /// The request must not be sent anywhere: an error with the stage's [`refusal`](RequestStage::refusal).
     Nothing,
 }
 
@@ -93,14 +117,29 @@ const FEW: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstanceId(pub(crate) u32);
 
-/// The groups of one stage in the current list, by name, and its instances, if it names them.
+/// What a stage keeps of the groups of one list ([`RequestStage::index`]); only the stage knows the type.
+pub type GroupIndex = Box<dyn Any + Send + Sync>;
+
+/// The groups of one stage in the current list, by name, its instances, if it names them, and its index, if it has one.
 #[derive(Debug, Default)]
-pub struct Groups(Box<[Arc<str>]>, Box<[(Box<str>, u32)]>);
+pub struct Groups(Box<[Arc<str>]>, Box<[(Box<str>, u32)]>, Option<GroupIndex>);
 
 impl Groups {
     /// `names` are sorted and differ; so are the names of `instances`, each with a number of its own.
     pub(crate) fn new(names: Box<[Arc<str>]>, instances: Box<[(Box<str>, u32)]>) -> Self {
-        Self(names, instances)
+        Self(names, instances, None)
+    }
+
+    /// The same with the stage's index of them.
+    pub(crate) fn indexed(mut self, stage: &dyn RequestStage) -> Self {
+        self.2 = stage.index(&self);
+        self
+    }
+
+    /// What the stage made of these groups ([`RequestStage::index`]), if it is of this type.
+    #[inline]
+    pub fn index<T: 'static>(&self) -> Option<&T> {
+        self.2.as_deref()?.downcast_ref()
     }
 
     /// The instance that the stage calls so ([`RequestStage::instance_name`]); exact, by comparing names.

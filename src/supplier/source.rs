@@ -1,4 +1,4 @@
-//! The bases of a chain: a discovery client, and a fixed list.
+//! The bases of a chain: a discovery client, a fixed list, and none at all.
 
 use std::fmt;
 use std::sync::Arc;
@@ -45,7 +45,22 @@ impl ServiceInstanceListSupplier for DiscoverySupplier {
     }
 }
 
-/// One list that never changes.
+/// One list that never changes: Spring's `ServiceInstanceListSuppliers.from`.
+///
+/// ```
+/// use evenkeel::supplier::FixedSupplier;
+/// use evenkeel::{ServiceId, ServiceInstance, SupplierBuilder};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let list = [ServiceInstance::new("10.0.0.1", 8080)?];
+/// let base = FixedSupplier::new(ServiceId::new("orders")?, list.clone());
+/// let supplier = SupplierBuilder::new("orders").with_base(base).build()?;
+/// // The same in one word:
+/// let supplier = SupplierBuilder::new("orders").with_instances(list).build()?;
+/// # Ok(()) }
+/// ```
+#[doc(alias = "ServiceInstanceListSuppliers")]
+#[doc(alias = "StaticSupplier")]
 #[derive(Clone)]
 pub struct FixedSupplier {
     service: ServiceId,
@@ -75,5 +90,38 @@ impl fmt::Debug for FixedSupplier {
             .field("service", &self.service)
             .field("len", &self.list.len())
             .finish()
+    }
+}
+
+/// No instance, ever: what stands in for a service that is not there, as Spring's `NoopServiceInstanceListSupplier` does.
+///
+/// A choice is [`Reason::Empty`](crate::Reason::Empty).
+///
+/// ```
+/// use evenkeel::supplier::NoopSupplier;
+/// use evenkeel::{ServiceId, SupplierBuilder};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let supplier = SupplierBuilder::new("orders").with_base(NoopSupplier::new(ServiceId::new("orders")?)).build()?;
+/// # Ok(()) }
+/// ```
+#[doc(alias = "NoopServiceInstanceListSupplier")]
+#[derive(Clone, Debug)]
+pub struct NoopSupplier(ServiceId);
+
+impl NoopSupplier {
+    /// The empty list of `service`.
+    pub fn new(service: ServiceId) -> Self {
+        Self(service)
+    }
+}
+
+impl ServiceInstanceListSupplier for NoopSupplier {
+    fn service_id(&self) -> &ServiceId {
+        &self.0
+    }
+
+    fn get(&self) -> Lists {
+        Box::pin(stream::iter([Ok(Vec::new())]))
     }
 }

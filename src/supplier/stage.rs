@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::Chain;
 use crate::{ServiceId, ServiceInstance};
 
 /// Where a list stage stands in the chain. The order of builder calls does not count.
@@ -140,11 +141,34 @@ pub struct StageCx<'a> {
     service: &'a ServiceId,
     group: Option<&'a str>,
     why: RefCell<Option<String>>,
+    /// The chain, for the stages before the groups.
+    chain: Option<&'a Chain>,
+    rehearsal: bool,
 }
 
 impl<'a> StageCx<'a> {
     pub(crate) fn new(service: &'a ServiceId, group: Option<&'a str>) -> Self {
-        Self { service, group, why: RefCell::new(None) }
+        Self { service, group, why: RefCell::new(None), chain: None, rehearsal: false }
+    }
+
+    pub(crate) fn inside(self, chain: &'a Chain) -> Self {
+        Self { chain: Some(chain), ..self }
+    }
+
+    /// Nobody gets the list: it is only asked what a stage would leave.
+    pub(crate) fn rehearsing(self) -> Self {
+        Self { rehearsal: true, ..self }
+    }
+
+    pub(crate) fn is_rehearsal(&self) -> bool {
+        self.rehearsal
+    }
+
+    /// The part of `list` that requests of this client can get if the stages of the chain that follow see it: their
+    /// subset of the whole list, and of each group. For a stage before the groups whose work is per instance, as probing
+    /// is. `None` when there is no subset, and inside groups.
+    pub fn part_of_client(&self, list: &[ServiceInstance]) -> Option<Vec<ServiceInstance>> {
+        self.chain?.part(list, self.service)
     }
 
     /// Says why a stage leaves nothing of a list; it stands in the error of a caller.

@@ -341,7 +341,6 @@ impl<P: Publish> Driver<P> {
     /// No look-up, no timer and no watch from here on. Bounded: the task is cut off, not waited for without end.
     pub(crate) async fn close(&self) {
         let task = self.shut();
-        self.publish.close();
         if let Some(task) = task {
             // A task that is stopped inside a blocking call ends when that does; a second is all it gets.
             let _ = tokio::time::timeout(Duration::from_secs(1), task).await;
@@ -352,6 +351,7 @@ impl<P: Publish> Driver<P> {
     pub(crate) fn shut(&self) -> Option<JoinHandle<()>> {
         self.word.close();
         self.stop_ringing();
+        self.publish.close();
         let (task, poking) = {
             let mut control = self.control.lock();
             (control.task.take(), control.poking.take())

@@ -1,6 +1,5 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -8,6 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use super::super::identity::ByIdentity;
 use super::super::{Hub, ListStage, Memory, Rank, StageCx};
 use super::prober::{self, Running};
 use crate::health::{HealthCheck, ProbeError};
@@ -22,7 +22,7 @@ pub struct HealthStage {
 pub(super) struct Shared {
     pub(super) check: HealthCheck,
     pub(super) hub: OnceLock<Hub>,
-    /// Whom to probe: the newest list, as it came to this stage.
+    /// Whom to probe: of the newest list, as it came to this stage, what this client may use.
     pub(super) targets: watch::Sender<Arc<[ServiceInstance]>>,
     pub(super) state: Mutex<State>,
     /// A task probes.
@@ -40,7 +40,7 @@ pub(super) struct State {
     open: bool,
 }
 
-type Verdicts = HashMap<Target, Verdict>;
+type Verdicts = HashMap<ByIdentity, Verdict>;
 
 /// What is known of one instance.
 #[derive(Clone, Debug, Default)]
@@ -50,24 +50,6 @@ struct Verdict {
     passed: u32,
     failed: u32,
     last: Option<ProbeError>,
-}
-
-/// An instance by its identity.
-#[derive(Clone)]
-struct Target(ServiceInstance);
-
-impl PartialEq for Target {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.same_identity(&other.0)
-    }
-}
-
-impl Eq for Target {}
-
-impl Hash for Target {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.0.identity_hash());
-    }
 }
 
 impl HealthStage {
@@ -88,7 +70,7 @@ impl HealthStage {
     /// Starts the prober unless it runs; without a runtime the next list does.
     fn start(&self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if self.shared.running.swap(true, Ordering::AcqRel) {
+        if self.shared.closed.load(Ordering::Acquire) || self.shared.running.swap(true, Ordering::AcqRel) {
             return;
         }
         let (running, targets) = (Running(Arc::downgrade(&self.shared)), self.shared.targets.subscribe());
@@ -116,7 +98,14 @@ impl Shared {
     /// Whether an instance waits for its first check.
     pub(super) fn is_new(&self, instance: &ServiceInstance) -> bool {
         let state = self.state.lock();
-        state.verdicts.get(&Target(instance.clone())).is_none_or(|verdict| verdict.alive.is_none())
+        state.verdicts.get(&ByIdentity(instance.clone())).is_none_or(|verdict| verdict.alive.is_none())
+    }
+
+    /// Who of `list` failed its last checks.
+    fn dead(&self, list: &[ServiceInstance]) -> HashSet<ByIdentity> {
+        let state = self.state.lock();
+        let failed = |one: &ByIdentity| state.verdicts.get(one).and_then(|v| v.alive) == Some(false);
+        list.iter().cloned().map(ByIdentity).filter(failed).collect()
     }
 
     /// Takes the results of a whole round; whether the list changes by it.
@@ -124,7 +113,7 @@ impl Shared {
         let mut state = self.state.lock();
         let mut changed = false;
         for (instance, result) in results {
-            let verdict = state.verdicts.entry(Target(instance)).or_default();
+            let verdict = state.verdicts.entry(ByIdentity(instance)).or_default();
             let before = verdict.alive;
             match result {
                 Ok(()) => {
@@ -147,9 +136,9 @@ impl Shared {
             // Not yet probed counts as up.
             changed |= before.unwrap_or(true) != verdict.alive.unwrap_or(true);
         }
-        // Whoever is not listed any more is not probed, and not remembered.
+        // Whoever is no target any more is not probed, and not remembered.
         let targets = self.targets.borrow().clone();
-        let listed: std::collections::HashSet<Target> = targets.iter().cloned().map(Target).collect();
+        let listed: HashSet<ByIdentity> = targets.iter().cloned().map(ByIdentity).collect();
         state.verdicts.retain(|target, _| listed.contains(target));
         changed
     }
@@ -165,23 +154,20 @@ impl ListStage for HealthStage {
     }
 
     fn apply(&self, list: &mut Vec<ServiceInstance>, cx: &StageCx<'_>) {
+        let dead = self.shared.dead(list);
+        let due = whom_to_probe(list, &dead, cx);
         self.shared.targets.send_if_modified(|targets| {
-            let differs = targets.len() != list.len() || !targets.iter().zip(&*list).all(|(a, b)| a == b);
+            let differs = targets.len() != due.len() || !targets.iter().zip(&due).all(|(a, b)| a == b);
             if differs {
-                *targets = list.as_slice().into();
+                *targets = due.into();
             }
             differs
         });
         self.start();
         let mut state = self.shared.state.lock();
         state.service.get_or_insert_with(|| cx.service().clone());
-        let alive = |instance: &ServiceInstance| {
-            state.verdicts.get(&Target(instance.clone())).and_then(|verdict| verdict.alive).unwrap_or(true)
-        };
-        let passed: Vec<bool> = list.iter().map(alive).collect();
-        if list.is_empty() || passed.contains(&true) {
-            let mut passed = passed.into_iter();
-            list.retain(|_| passed.next().unwrap_or(true));
+        if list.is_empty() || dead.len() < list.len() {
+            list.retain(|instance| !dead.contains(&ByIdentity(instance.clone())));
             if std::mem::take(&mut state.open) {
                 tracing::info!(service = %cx.service(), usable = list.len(), "health checks pass again");
             }
@@ -227,11 +213,39 @@ impl ListStage for HealthStage {
     }
 }
 
+/// So often it is asked who takes the places of those that fail; then everybody is probed. Each look finds a whole subset
+/// of failed ones, so this is a service that is down.
+const LOOKS: usize = 32;
+
+/// Everybody; or, where the chain makes a subset, the members of this client's subsets, and who would be a member if it
+/// passed: a failed one has to be probed to come back.
+fn whom_to_probe(
+    list: &[ServiceInstance],
+    dead: &HashSet<ByIdentity>,
+    cx: &StageCx<'_>,
+) -> Vec<ServiceInstance> {
+    let mut left = list.to_vec();
+    let mut found: HashSet<ByIdentity> = HashSet::new();
+    for _ in 0..LOOKS {
+        let Some(part) = cx.part_of_client(&left) else { break };
+        let (down, up): (Vec<_>, Vec<_>) =
+            part.into_iter().map(ByIdentity).partition(|one| dead.contains(one));
+        if down.is_empty() {
+            found.extend(up);
+            return list.iter().filter(|one| found.contains(&ByIdentity((*one).clone()))).cloned().collect();
+        }
+        found.extend(down);
+        left.retain(|one| !found.contains(&ByIdentity(one.clone())));
+    }
+    list.to_vec()
+}
+
 /// "3 with status 404, 1 with connection refused".
 fn reasons(state: &State, list: &[ServiceInstance]) -> String {
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for instance in list {
-        let last = state.verdicts.get(&Target(instance.clone())).and_then(|verdict| verdict.last.as_ref());
+        let last =
+            state.verdicts.get(&ByIdentity(instance.clone())).and_then(|verdict| verdict.last.as_ref());
         *counts.entry(last.map_or_else(|| "no answer".to_owned(), ToString::to_string)).or_default() += 1;
     }
     let parts: Vec<String> = counts.into_iter().map(|(why, n)| format!("{n} with {why}")).collect();

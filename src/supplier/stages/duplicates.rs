@@ -1,6 +1,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use super::super::identity::ByIdentity;
 use super::super::{ListStage, Rank, StageCx};
 use crate::ServiceInstance;
 
@@ -20,10 +21,10 @@ impl ListStage for Duplicates {
     }
 
     fn apply(&self, list: &mut Vec<ServiceInstance>, _: &StageCx<'_>) {
-        let mut first: HashMap<Key, usize> = HashMap::with_capacity(list.len());
+        let mut first: HashMap<ByIdentity, usize> = HashMap::with_capacity(list.len());
         let mut kept = 0;
         for at in 0..list.len() {
-            match first.entry(Key(list[at].clone())) {
+            match first.entry(ByIdentity(list[at].clone())) {
                 Entry::Vacant(entry) => {
                     entry.insert(kept);
                     list.swap(kept, at);
@@ -36,22 +37,6 @@ impl ListStage for Duplicates {
             }
         }
         list.truncate(kept);
-    }
-}
-
-struct Key(ServiceInstance);
-
-impl PartialEq for Key {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.same_identity(&other.0)
-    }
-}
-
-impl Eq for Key {}
-
-impl std::hash::Hash for Key {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        state.write_u64(self.0.identity_hash());
     }
 }
 

@@ -1,0 +1,66 @@
+//! The part of a list that requests of this client can get.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use super::identity::ByIdentity;
+use super::{Chain, Rank, RequestStage, StageCx};
+use crate::{ServiceId, ServiceInstance};
+
+impl Chain {
+    /// What the stages inside groups leave, up to the subset, in the whole of `list` or in a group of it; in the order of
+    /// `list`. `None` when no stage makes a subset.
+    ///
+    /// It goes through the groups as the tree of views does, and makes nothing but the part.
+    pub(super) fn part(&self, list: &[ServiceInstance], service: &ServiceId) -> Option<Vec<ServiceInstance>> {
+        if !self.inner.iter().any(|stage| stage.rank() == Rank::Subset) {
+            return None;
+        }
+        let mut walk = Walk { chain: self, service, kept: HashSet::new() };
+        let all: Vec<&ServiceInstance> = list.iter().collect();
+        walk.group(&all, None, &self.requests);
+        let kept = walk.kept;
+        Some(
+            list.iter().filter(|instance| kept.contains(&ByIdentity((*instance).clone()))).cloned().collect(),
+        )
+    }
+}
+
+struct Walk<'a> {
+    chain: &'a Chain,
+    service: &'a ServiceId,
+    kept: HashSet<ByIdentity>,
+}
+
+impl Walk<'_> {
+    fn group(&mut self, members: &[&ServiceInstance], name: Option<&str>, stages: &[Arc<dyn RequestStage>]) {
+        let mut left: Vec<ServiceInstance> = members.iter().map(|instance| (*instance).clone()).collect();
+        let cx = StageCx::new(self.service, name).rehearsing();
+        for stage in self.chain.inner.iter().filter(|stage| stage.rank() <= Rank::Subset) {
+            stage.apply(&mut left, &cx);
+        }
+        // A stage inside groups that leaves nothing is passed over.
+        if left.is_empty() {
+            left = members.iter().map(|instance| (*instance).clone()).collect();
+        }
+        self.kept.extend(left.into_iter().map(ByIdentity));
+        self.branch(members, stages);
+    }
+
+    fn branch(&mut self, members: &[&ServiceInstance], stages: &[Arc<dyn RequestStage>]) {
+        let Some((stage, rest)) = stages.split_first() else { return };
+        let mut groups: BTreeMap<String, Vec<&ServiceInstance>> = BTreeMap::new();
+        stage.groups_of(members, &mut |at, name| {
+            if let Some(member) = members.get(at) {
+                match groups.get_mut(name) {
+                    Some(group) => group.push(member),
+                    None => drop(groups.insert(name.to_owned(), vec![member])),
+                }
+            }
+        });
+        for (name, group) in &groups {
+            self.group(group, Some(name), rest);
+        }
+        self.branch(members, rest);
+    }
+}
