@@ -37,7 +37,7 @@ async fn scl_252_without_transformers_only_the_address_changes() {
 }
 
 #[tokio::test]
-async fn scl_247_scl_253_each_transformer_sees_what_those_before_it_did_in_their_order() {
+async fn scl_253_each_transformer_sees_what_those_before_it_did_in_their_order() {
     let server = Server::start(ok("")).await;
     let http = over([server.instance("a")]);
     let both = http.with_transformer(Adds(7, "late")).with_transformer(Adds(0, "first"));
@@ -49,6 +49,19 @@ async fn scl_247_scl_253_each_transformer_sees_what_those_before_it_did_in_their
     assert_eq!(header(&server.heads()[1], "x-chain"), Some("one(a)"));
     http.get("lb://orders/").send().await.unwrap();
     assert_eq!(header(&server.heads()[2], "x-chain"), None);
+}
+
+#[tokio::test]
+async fn scl_247_the_headers_of_two_transformers_are_sent_with_and_without_retries() {
+    for retries in [true, false] {
+        let server = Server::start(ok("")).await;
+        let properties = Properties::default().set("retry.enabled", retries).unwrap();
+        let http = client(&balancers([server.instance("a")], properties));
+        let both = http.with_transformer(Adds(0, "one")).with_transformer(Adds(0, "two"));
+        both.get("lb://orders/").send().await.unwrap();
+        let head = &server.heads()[0];
+        assert_eq!((header(head, "one"), header(head, "two")), (Some("set"), Some("set")));
+    }
 }
 
 #[tokio::test]
