@@ -8,6 +8,7 @@ mod dead;
 mod forms;
 #[path = "reqwest/lease.rs"]
 mod lease;
+#[allow(dead_code)] // each test crate uses a part
 #[path = "reqwest/net.rs"]
 mod net;
 #[path = "reqwest/sticky.rs"]

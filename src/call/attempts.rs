@@ -7,6 +7,7 @@ use tracing::Instrument;
 use super::error::CallError;
 use super::plan::{Plan, Step};
 use super::running::Running;
+use crate::choice::Anchor;
 use crate::observe::ResponseData;
 use crate::{Choice, Failure, Lease, LoadBalancer, Outcome, Request, ServiceInstance, Tried};
 
@@ -134,11 +135,11 @@ where
     let mut names: Vec<ServiceInstance> = Vec::new();
     let mut last: Option<Last<R, E>> = None;
     // Where the next attempt goes, if it is to go to the same instance.
-    let mut again: Option<Choice> = None;
+    let mut again: Option<Anchor> = None;
     let mut unreached = false;
     loop {
-        let choice = if let Some(choice) = again.take() {
-            choice
+        let mut choice = if let Some(same) = again.take() {
+            same.lease()
         } else {
             let avoiding = request.with_tried(&tried);
             let wanted = if retry.avoid_previous_instance || unreached { &avoiding } else { request };
@@ -157,10 +158,10 @@ where
                 Err(_) => return finish(running, balancer, names, last),
             }
         };
+        // This call tells of its attempts itself, and one that is never begun is none.
+        choice.hush();
         let number = running.attempts + 1;
         let Some(attempt) = send(&choice, number) else {
-            let mut choice = choice;
-            choice.hush();
             drop(choice);
             return finish(running, balancer, names, last);
         };
@@ -196,7 +197,7 @@ where
         };
         let step = plan.after(outcome, take);
         if step == Step::Same {
-            again = running.open().map(Choice::renew);
+            again = running.open().map(Choice::anchor);
         }
         if !matches!(last, Some(Last::Response(_))) {
             running.end(outcome);

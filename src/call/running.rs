@@ -51,11 +51,10 @@ impl Running {
     }
 
     /// The attempt on `choice` begins; what is open ends.
-    pub(super) fn begin(&mut self, mut choice: Choice, request: &Request<'_>) {
+    pub(super) fn begin(&mut self, choice: Choice, request: &Request<'_>) {
         self.end(self.outcome);
         self.attempts += 1;
         if let Some(told) = &mut self.told {
-            choice.hush();
             told.begin(choice.instance(), self.attempts, request);
         }
         (self.open, self.outcome) = (Some(choice), Outcome::Cancelled);

@@ -63,9 +63,9 @@ impl Choice {
         }
     }
 
-    /// One more lease on the same instance, for another attempt there.
-    pub(crate) fn renew(&self) -> Self {
-        Self::new(&self.state, false)
+    /// The instance, for another lease on it later.
+    pub(crate) fn anchor(&self) -> Anchor {
+        Anchor(Arc::clone(&self.state))
     }
 
     /// The end of this attempt is told by somebody who knows more of it.
@@ -146,6 +146,16 @@ impl Choice {
                 Err(error)
             }
         }
+    }
+}
+
+/// An instance to come back to, without a lease on it.
+pub(crate) struct Anchor(Arc<InstanceState>);
+
+impl Anchor {
+    /// A new lease on the instance.
+    pub(crate) fn lease(&self) -> Choice {
+        Choice::new(&self.0, false)
     }
 }
 

@@ -74,10 +74,10 @@ impl ServiceState {
         &self.id
     }
 
-    /// Nanoseconds since this service was made, at least 1; a clock that goes back gives 1.
+    /// Nanoseconds since this service was made, and 1, so that 0 means "not read"; a clock that goes back gives 1.
     pub(crate) fn now(&self) -> u64 {
         let passed = Instant::now().saturating_duration_since(self.base);
-        u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX).max(1)
+        u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX).saturating_add(1)
     }
 
     pub(crate) fn configure(&self, allow_downgrade: bool, limits: BackOff) {
