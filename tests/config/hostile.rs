@@ -81,9 +81,13 @@ proptest! {
 
     #[test]
     fn random_placeholders_return(text in r"[${}:\\a-c.\[\]0]{0,60}", other in r"[${}:a-c]{0,30}") {
-        let properties = Properties::default().with_value("a", &other).and_then(|it| it.with_environment([("B", &text)]));
-        let _ = properties.and_then(|properties| properties.set("zone", &text));
-        let file = format!("a: '{other}'\nb.c: ['{text}']\nspring.config.activate.on-profile: '{text}'\nevenkeel.zone: '{text}'\n");
+        let _ = Properties::default()
+            .with_value("a", &other)
+            .and_then(|properties| properties.with_environment([("B", &text)]))
+            .and_then(|properties| properties.set("zone", &text));
+        let file = format!(
+            "a: '{other}'\nb.c: ['{text}']\nspring.config.activate.on-profile: '{text}'\nevenkeel.zone: '{text}'\n"
+        );
         exercise(file.as_bytes(), Format::Yaml);
     }
 
@@ -177,7 +181,7 @@ fn placeholders_are_limited() {
     assert!(Properties::parse(deep, Format::Yaml, "deep").is_err());
     let groups = "spring.profiles: {active: a, group: {a: b, b: 'a, c'}}\nevenkeel.zone: z\n";
     assert_eq!(Properties::parse(groups, Format::Yaml, "groups").unwrap().profiles(), ["a", "b", "c"]);
-    let many: String = (0..500).map(|at| format!("p{at},")).collect();
+    let many = (0..500).fold(String::new(), |text, at| text + &format!("p{at},"));
     let text = format!("spring.profiles.active: {many}\nevenkeel.zone: z\n");
     let properties = Properties::parse(text, Format::Yaml, "profiles").unwrap();
     assert!(properties.warnings()[0].reason.contains("more than 64 profiles"), "{:?}", properties.warnings());
