@@ -49,7 +49,7 @@ impl Serialize for Place {
 pub struct Problem {
     /// The key as written; empty when the text as a whole could not be read.
     pub key: String,
-    /// The value as written; empty when there is none to name.
+    /// The value as written, `******` for a secret; empty when there is none to name.
     pub value: String,
     /// Where it was written.
     pub place: Place,
@@ -211,7 +211,8 @@ impl Issues {
     }
 
     fn problem(&mut self, key: &str, value: &str, place: &Place, reason: String, allowed: String) {
-        let (key, value, place) = (key.to_owned(), value.to_owned(), place.clone());
+        let value = super::names::masked(key, value).to_owned();
+        let (key, place) = (key.to_owned(), place.clone());
         self.problems.push(Problem { key, value, place, reason, allowed });
     }
 

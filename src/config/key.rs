@@ -124,15 +124,31 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a s
         return None;
     }
     let name = name.to_ascii_lowercase();
-    let letters = name.chars().count();
+    let letters = tally(&name);
     candidates
         .into_iter()
-        // At least as many letters differ as one is longer; saying so is far cheaper than counting all.
-        .filter(|candidate| candidate.len().abs_diff(letters) <= candidate.len().div_ceil(3))
+        // At least as many letters differ as one has and the other lacks; saying so is far cheaper than counting all.
+        .filter(|candidate| {
+            let (more, less) =
+                tally(candidate).iter().zip(&letters).fold((0, 0), |(more, less), (theirs, ours)| {
+                    (more + theirs.saturating_sub(*ours), less + ours.saturating_sub(*theirs))
+                });
+            usize::from(more.max(less)) <= candidate.len().div_ceil(3)
+        })
         .map(|candidate| (distance(&name, candidate), candidate))
         .filter(|(distance, candidate)| *distance <= candidate.len().div_ceil(3))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
+}
+
+/// How often each letter occurs; letters that no name of ours has are counted together.
+fn tally(name: &str) -> [u8; 32] {
+    let mut counts = [0; 32];
+    for letter in name.chars() {
+        let at = u32::from(letter).wrapping_sub(u32::from('a')).min(31) as usize;
+        counts[at] += 1;
+    }
+    counts
 }
 
 /// The number of letters to add, drop or change to get from one to the other (Levenshtein).

@@ -4,7 +4,7 @@ use super::address::{self, Address, Owner, Prefix};
 use super::balancer::LoadBalancerProperties;
 use super::error::{Issues, Place, Problem};
 use super::key::{self, Token};
-use super::names::{self, KEYED, RETRYABLE, SECRETS, Shape};
+use super::names::{self, KEYED, RETRYABLE, Shape};
 use super::placeholder::Resolver;
 use super::read::{self, comma_list};
 use super::retry::RetryableError;
@@ -41,14 +41,8 @@ pub(crate) struct Setting {
 /// Without a secret.
 impl fmt::Debug for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} = {:?} ({})", self.key, shown(&self.key, &self.text), self.place)
+        write!(f, "{} = {:?} ({})", self.key, names::masked(&self.key, &self.text), self.place)
     }
-}
-
-/// The text, or what stands for one that is a secret, by its key as written.
-fn shown<'a>(key: &str, text: &'a str) -> &'a str {
-    let last = |key: &str| key::uniform(key.rsplit('.').next().unwrap_or_default());
-    if SECRETS.iter().any(|secret| last(secret) == last(key)) { names::MASK } else { text }
 }
 
 /// A value that cannot be had, since it holds a placeholder without a meaning.
@@ -202,7 +196,7 @@ impl Layer {
                 }
                 Err(reason) => {
                     let (key, place, allowed) = (setting.key.clone(), setting.place.clone(), String::new());
-                    let value = shown(&setting.key, &setting.text).to_owned();
+                    let value = names::masked(&setting.key, &setting.text).to_owned();
                     let problem = Problem { key, value, place, reason, allowed };
                     let root = address::root(name).to_owned();
                     unresolved.push(Unresolved { owner: owner.clone(), root, problem });

@@ -181,6 +181,12 @@ pub(crate) const SECRETS: &[&str] = &["sticky-session.secret"];
 /// What is shown in place of a secret.
 pub(crate) const MASK: &str = "******";
 
+/// The text of a value, or what stands for one that is a secret, by its key as written.
+pub(crate) fn masked<'a>(key: &str, text: &'a str) -> &'a str {
+    let last = |key: &str| super::key::uniform(key.rsplit('.').next().unwrap_or_default());
+    if SECRETS.iter().any(|secret| last(secret) == last(key)) { MASK } else { text }
+}
+
 /// The property of this name.
 pub(crate) fn property(name: &str) -> Option<&'static Property> {
     PROPERTIES.iter().find(|property| property.name == name)

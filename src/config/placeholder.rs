@@ -13,8 +13,9 @@ use std::cell::Cell;
 /// Placeholders within each other. More is no configuration that anybody could read.
 const DEEPEST: usize = 32;
 
-/// Look-ups for one set of properties; a list of values that each double the one before runs into it.
-const MOST_LOOK_UPS: usize = 100_000;
+/// Look-ups for one set of properties, each counted once more for every document; a list of values that each double the
+/// one before runs into it.
+const MOST_LOOK_UPS: usize = 400_000;
 
 /// Bytes that placeholders may add to one set of properties.
 const MOST_BYTES: usize = 8 << 20;
@@ -121,8 +122,9 @@ impl<'a> Resolver<'a> {
         let mut key = String::new();
         self.expand(name, chain, depth, &mut key)?;
         let key = key.replace("\\:", ":").trim().to_owned();
-        let left = self.look_ups.get().checked_sub(1);
-        self.look_ups.set(left.ok_or_else(|| format!("more than {MOST_LOOK_UPS} placeholders to look up"))?);
+        // One that is in no document is looked for in each.
+        let left = self.look_ups.get().checked_sub(1 + self.files.len());
+        self.look_ups.set(left.ok_or("too many placeholders to look up in too many documents")?);
         match (self.find(&key), default) {
             (Some(_), _) if chain.contains(&key) => {
                 chain.push(key);
@@ -272,7 +274,7 @@ mod tests {
             let (values, none, variables) = (values(&pairs), Values::default(), Variables::default());
             Resolver::new(&none, &variables, vec![&values]).resolve("${d0}").map(Cow::into_owned)
         };
-        assert!(doubling("").unwrap_err().contains("to look up"));
+        assert!(doubling("").unwrap_err().contains("too many placeholders"));
         assert!(doubling(&"x".repeat(1000)).unwrap_err().contains("bytes"));
     }
 }

@@ -1,12 +1,13 @@
 //! What holds, and where it came from.
 
+use super::address;
 use super::balancer::LoadBalancerProperties;
 use super::choices::Preset;
 use super::duration::format_duration;
 use super::effective::Stack;
 use super::error::{Place, Warning};
 use super::key;
-use super::layer;
+use super::layer::{self, Setting};
 use super::names::{EAGER, HEALTH_PATH, KEYED, MAPS, MASK, PROPERTIES, SECRETS, Shape};
 use super::properties::Properties;
 use serde::{Serialize, Serializer};
@@ -149,6 +150,7 @@ impl Properties {
     fn reported(&self, service: Option<&str>) -> Report {
         let id = service.unwrap_or_default();
         let effective = self.effective(id);
+        let used = effective.caching();
         let stack = Stack::of(self.layers(), id);
         // What is derived stands in the struct and nowhere in the layers.
         let now = serde_json::to_value(&effective).unwrap_or_default();
@@ -174,9 +176,15 @@ impl Properties {
                     let set = stack.find(name).is_some_and(|setting| !setting.text.trim().is_empty());
                     if set { MASK.to_owned() } else { UNSET.to_owned() }
                 }
-                "cache.hard-age" => format_duration(effective.cache.hard_age()),
+                "cache.ttl" => format_duration(used.ttl),
+                "cache.hard-age" => format_duration(used.hard_age()),
                 _ => text(at(&now, name)),
             };
+            if name == "cache.ttl" && used.ttl != effective.cache.ttl {
+                let interval = stack.find("health-check.refetch-instances-interval");
+                let by = interval.or_else(|| stack.find("health-check.refetch-instances"));
+                origin = by.map_or(origin, |setting| Origin::Set(setting.place.clone()));
+            }
             if name == "subset.instance-id"
                 && effective.subset.instance_id == self.instance_id().map(str::to_owned)
             {
@@ -235,7 +243,7 @@ impl Properties {
     }
 }
 
-/// Each value of each route; the rest of a route is unset.
+/// Each value of each route.
 fn routes(stack: &Stack<'_>) -> Vec<ReportEntry> {
     let Some(section) = stack.list("routing") else {
         return vec![ReportEntry {
@@ -244,18 +252,26 @@ fn routes(stack: &Stack<'_>) -> Vec<ReportEntry> {
             origin: Origin::Default,
         }];
     };
+    let written = |first: &Setting, name: &str| {
+        // All of a route have one place in the list, and the first of them tells it.
+        let (route, _) = section.items("routing").find(|(_, setting)| std::ptr::eq(*setting, first))?;
+        let place = route.split('.').next()?;
+        section.items("routing").find(|(one, _)| {
+            one.strip_prefix(place).and_then(|rest| rest.strip_prefix('.')).map(address::root) == Some(name)
+        })
+    };
     let mut entries = Vec::new();
     for (at, (route, first, _)) in layer::routes(section).into_iter().enumerate() {
         let fields = serde_json::to_value(&route).unwrap_or_default();
         for (name, value) in fields.as_object().into_iter().flatten() {
-            let (name, value) = (format!("routing[{at}].{name}"), text(value));
-            let origin = if value == UNSET || value == NONE {
-                Origin::Default
-            } else {
-                Origin::Set(first.place.clone())
-            };
-            entries.push(ReportEntry { name, value, origin });
+            let origin = written(first, name)
+                .map_or(Origin::Default, |(_, setting)| Origin::Set(setting.place.clone()));
+            entries.push(ReportEntry { name: format!("routing[{at}].{name}"), value: text(value), origin });
         }
+    }
+    if entries.is_empty() {
+        let origin = section.first("routing").map_or(Origin::Default, |place| Origin::Set(place.clone()));
+        entries.push(ReportEntry { name: "routing".to_owned(), value: NONE.to_owned(), origin });
     }
     entries
 }

@@ -5,8 +5,8 @@ use super::stages::{
     ApiVersion, HintStage, MetadataRoute, Source, StickySession, Subset, WeightsStage, ZonePreference,
 };
 use crate::config::{
-    ApiVersionProperties, CacheProperties, HealthCheckProperties, LoadBalancerProperties,
-    MetadataRouteProperties, ProbeName, StageName, SubsetProperties, UnknownGroup, ZeroWeight, hash_source,
+    ApiVersionProperties, HealthCheckProperties, LoadBalancerProperties, MetadataRouteProperties, ProbeName,
+    StageName, SubsetProperties, UnknownGroup, ZeroWeight, hash_source,
 };
 use crate::health::{HealthCheck, TcpProbe};
 
@@ -60,7 +60,7 @@ impl SupplierBuilder {
         }
         self.settings.guard_watch = p.empty_guard_for_watch;
         self.settings.empty_life = p.empty_life;
-        self.with_caching(caching(p))
+        self.with_caching(p.caching())
             .with_stale_if_error(p.stale_if_error)
             .with_empty_guard(p.empty_guard)
             .with_look_up_timeout(p.service_discovery.timeout)
@@ -68,16 +68,6 @@ impl SupplierBuilder {
             .with_wait_for_instances(p.wait_for_instances)
             .with_back_off(p.backoff.min, p.backoff.max())
     }
-}
-
-/// The cache that properties ask for. Health checks may ask for look-ups more often than the TTL does.
-fn caching(p: &LoadBalancerProperties) -> CacheProperties {
-    let cache = p.cache.clone();
-    if !p.health_check.refetch_instances || !p.configurations.contains(&StageName::HealthCheck) {
-        return cache;
-    }
-    let ttl = cache.ttl.min(p.health_check.refetch_instances_interval);
-    cache.with_ttl(ttl)
 }
 
 fn subset(p: &SubsetProperties) -> Subset {
@@ -175,31 +165,4 @@ fn http_check(p: &HealthCheckProperties) -> Result<HealthCheck, String> {
 #[cfg(not(feature = "reqwest"))]
 fn http_check(_: &HealthCheckProperties) -> Result<HealthCheck, String> {
     Err("health-check.probe: http needs the feature `reqwest`; tcp needs none".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn refetching_shortens_the_ttl_and_never_lengthens_it() {
-        let seconds = |refetch: bool, interval, stages: &[StageName]| {
-            let check = HealthCheckProperties::default()
-                .with_refetch_instances(refetch)
-                .with_refetch_instances_interval(Duration::from_secs(interval));
-            let properties = LoadBalancerProperties::default()
-                .with_health_check(check)
-                .with_configurations(stages.iter().copied());
-            let cache = caching(&properties);
-            (cache.ttl.as_secs(), cache.hard_age().as_secs())
-        };
-        let checked = [StageName::HealthCheck];
-        assert_eq!(seconds(true, 10, &checked), (10, 20));
-        assert_eq!(seconds(true, 60, &checked), (35, 70));
-        assert_eq!(seconds(false, 10, &checked), (35, 70));
-        // As in Spring, where it is the health check that asks again.
-        assert_eq!(seconds(true, 10, &[StageName::Weighted]), (35, 70));
-    }
 }

@@ -62,7 +62,8 @@ fn a_document_counts_if_its_profile_is_active() {
 fn where_the_profiles_are_named() {
     let text = |head: &str| {
         format!(
-            "{head}\nevenkeel.zone: plain\n---\nspring.config.activate.on-profile: a\nevenkeel.zone: a\n---\nspring.config.activate.on-profile: b\nevenkeel.zone: b\n"
+            "{head}\nevenkeel.zone: plain\n---\nspring.config.activate.on-profile: a\nevenkeel.zone: a\n---\n\
+             spring.config.activate.on-profile: b\nevenkeel.zone: b\n"
         )
     };
     for (head, profiles, wanted) in [

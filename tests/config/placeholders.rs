@@ -114,4 +114,9 @@ fn secrets_are_shown_nowhere() {
         assert!(!text.contains("hidden"), "{text}");
     }
     assert_eq!(properties.effective("a").sticky_session.secret.as_deref(), Some("hidden-4"));
+    let twice = "evenkeel: {sticky-session: {secret: hidden-6}, sticky-session.secret: hidden-7}\n";
+    let bad = "spring.profiles: a & b | c\nevenkeel.sticky-session.secret: hidden-8\n";
+    for text in [twice, bad] {
+        assert!(!refused(text).to_string().contains("hidden"), "{}", refused(text));
+    }
 }

@@ -28,7 +28,7 @@ fn every_value_tells_where_it_came_from() {
         ("enabled", "true", "default"),
         ("health-check.path", "/actuator/health", "default"),
         ("routing[0].metadata", "v", "application.yml:6"),
-        ("routing[0].unknown", "all", "application.yml:6"),
+        ("routing[0].unknown", "all", "default"),
         ("subset.instance-id", "80", "this process"),
         ("sticky-session.secret", "unset", "default"),
         ("spring.cloud.discovery.client.simple.instances.orders", "http://o:1, p:2, q", "application.yml:12"),
@@ -43,6 +43,40 @@ fn every_value_tells_where_it_came_from() {
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["service"], "Orders");
     assert!(json["entries"].as_array().unwrap().iter().any(|entry| entry["origin"] == "code"));
+}
+
+#[test]
+fn what_is_derived_tells_from_what() {
+    let report = |text: &str| yaml(text).report("orders");
+    let checks = "evenkeel:\n  configurations: health-check\n  health-check.refetch-instances: true\n  cache.ttl: 1m\n";
+    let ttl = |report: &evenkeel::config::Report| {
+        let entry = report.get("cache.ttl").unwrap();
+        (entry.value.clone(), entry.origin.to_string())
+    };
+    assert_eq!(ttl(&report(checks)), ("25s".into(), "application.yml:3".into()));
+    let often = format!("{checks}  health-check.refetch-instances-interval: 5s\n");
+    assert_eq!(ttl(&report(&often)), ("5s".into(), "application.yml:5".into()));
+    assert_eq!(report(&often).get("cache.hard-age").unwrap().value, "10s");
+    assert_eq!(ttl(&report("evenkeel.cache.ttl: 1m")), ("60s".into(), "application.yml:1".into()));
+    let blank = report("evenkeel.subset.instance-id: ''\nserver.port: 80\n");
+    assert_eq!(blank.get("subset.instance-id").unwrap().origin, Origin::Process);
+    let routes = report(
+        "evenkeel:\n  routing:\n    - metadata: a\n      header: A\n    - metadata: b\n      fallback: [x, y]\n      query: q\n",
+    );
+    for (name, value, origin) in [
+        ("routing[0].header", "A", "application.yml:4"),
+        ("routing[0].fallback", "none", "default"),
+        ("routing[1].header", "unset", "default"),
+        ("routing[1].fallback", "x, y", "application.yml:6"),
+        ("routing[1].query", "q", "application.yml:7"),
+    ] {
+        let entry = routes.get(name).unwrap();
+        assert_eq!((entry.value.as_str(), entry.origin.to_string().as_str()), (value, origin), "{name}");
+    }
+    assert_eq!(
+        report("evenkeel.routing: []").get("routing").unwrap().origin.to_string(),
+        "application.yml:1"
+    );
 }
 
 #[test]

@@ -53,8 +53,8 @@ impl Properties {
     /// Beside `application.yml`, the file of the profile `prod` is `application-prod.yml`; one that does not exist is no
     /// error. Which profiles are active, and what placeholders mean, is told at the
     /// [module](crate::config#a-real-applicationyml). Keys outside `evenkeel`, `spring.cloud.loadbalancer` and
-    /// `spring.cloud.discovery.client.simple` are left alone. At most 1 MiB a file and 64 levels. Reads the disk, so
-    /// call it where that may block.
+    /// `spring.cloud.discovery.client.simple` are left alone. At most 1 MiB, 1000 documents and 64 levels in a file. Reads
+    /// the disk, so call it where that may block.
     ///
     /// # Errors
     ///

@@ -10,6 +10,9 @@ use std::collections::{BTreeMap, HashSet};
 /// Values in one text, those that aliases repeat included: an alias of an alias of an alias multiplies.
 const MOST_NODES: usize = 200_000;
 
+/// Documents in one text. Each is asked for its profiles, and for every placeholder that is not in a later one.
+const MOST_DOCUMENTS: usize = 1_000;
+
 /// Bytes of text that aliases repeat in one text: an alias of a long text is short.
 const MOST_REPEATED: usize = 4 << 20;
 
@@ -109,6 +112,9 @@ impl Builder {
             self.anchors.insert(anchor, node.clone());
         }
         match self.open.last_mut().map(|open| &mut open.kind) {
+            None if self.documents.len() >= MOST_DOCUMENTS => {
+                return Err(Unreadable::at(node.line, format!("more than {MOST_DOCUMENTS} documents")));
+            }
             None => self.documents.push(node),
             Some(Kind::List(items)) => items.push(node),
             Some(Kind::Map { entries, key, merged, .. }) => match key.take() {
