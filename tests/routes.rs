@@ -196,6 +196,17 @@ fn files_and_the_environment_spell_it() {
         .with_hash("cookie:uid");
     assert_eq!(properties.effective("orders").routing, [expected]);
     assert!(properties.warnings().is_empty(), "{:?}", properties.warnings());
+    let variables = [
+        ("EVENKEEL_ROUTING_0_METADATA", "version"),
+        ("EVENKEEL_ROUTING_0_PERCENT", "canary=5, beta=1"),
+        ("evenkeel.clients.users.routing[0].metadata", "version"),
+        ("evenkeel.clients.users.routing[0].percent.v2.0", "7"),
+    ];
+    let properties = Properties::default().with_environment(variables).unwrap();
+    let expected = MetadataRouteProperties::new("version");
+    let shares = expected.clone().with_percent([("canary", 5.0), ("beta", 1.0)]);
+    assert_eq!(properties.effective("orders").routing, [shares]);
+    assert_eq!(properties.effective("users").routing, [expected.with_percent([("v2.0", 7.0)])]);
 }
 
 #[tokio::test(start_paused = true)]

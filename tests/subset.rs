@@ -10,7 +10,7 @@ use evenkeel::config::{Properties, SubsetAlgorithm};
 use evenkeel::discovery::SimpleDiscovery;
 use evenkeel::health::{HealthCheck, HealthProbe, ProbeError};
 use evenkeel::policy::RoundRobin;
-use evenkeel::supplier::{StickySession, Subset, ZonePreference};
+use evenkeel::supplier::{MetadataRoute, StickySession, Subset, ZonePreference};
 use evenkeel::{
     Failure, HttpView, LoadBalancer, LoadBalancers, Outcome, Request, ServiceInstance, SupplierBuilder,
     Tried, async_trait,
@@ -144,29 +144,42 @@ async fn a_subset_stays_full_while_many_are_dead_and_all_dead_are_watched_who_wo
 #[tokio::test(start_paused = true)]
 async fn groups_have_subsets_of_their_own_and_all_of_them_are_probed() {
     let probe = Probe::default();
-    let live = Live::new(tagged(40, "hint", &["blue", "green"]));
-    let chain = chain(live.source()).with_hints().with_subset(Subset::of_size(4).with_client("c"));
+    let list = tagged(60, "hint", &["blue", "green", ""]).into_iter().enumerate().map(|(at, instance)| {
+        instance.to_builder().with_metadata("version", ["1", "2"][at / 3 % 2]).build().unwrap()
+    });
+    let live = Live::new(list.collect());
+    let chain = chain(live.source())
+        .with_hints()
+        .with_metadata_route(MetadataRoute::by("version").header("v"))
+        .with_subset(Subset::of_size(4).with_client("c"));
     let lb = over(chain.with_health_checks(probe.check()), RoundRobin::default());
-    let mut seen = members_of(&lb, None).await;
-    for hint in ["blue", "green"] {
-        let group = members_of(&lb, Some(hint)).await;
-        assert_eq!(group.len(), 4, "{hint}: {group:?}");
-        seen.extend(group);
+    let mut seen = BTreeSet::new();
+    for hint in [None, Some("blue"), Some("green")] {
+        for version in [None, Some("1"), Some("2")] {
+            let group = members_of(&lb, hint, version).await;
+            assert_eq!(group.len(), 4, "{hint:?} {version:?}: {group:?}");
+            seen.extend(group);
+        }
     }
+    assert!(seen.len() < 36, "a group's members are often the whole list's, too: {}", seen.len());
     probe.asked();
     advance(20.0).await;
     assert_eq!(probe.asked(), seen);
 }
 
-/// Whom 60 requests of this hint see.
-async fn members_of(lb: &LoadBalancer, hint: Option<&str>) -> BTreeSet<String> {
+/// Whom 60 requests of this hint and version see.
+async fn members_of(lb: &LoadBalancer, hint: Option<&str>, version: Option<&str>) -> BTreeSet<String> {
+    let mut request = http::Request::builder();
+    for (name, value) in [("x-sc-lb-hint", hint), ("v", version)] {
+        if let Some(value) = value {
+            request = request.header(name, value);
+        }
+    }
+    let request = request.body(()).unwrap();
+    let view = HttpView::of(&request);
     let mut seen = BTreeSet::new();
     for _ in 0..60 {
-        let request = match hint {
-            Some(hint) => Request::EMPTY.with_hint(hint),
-            None => Request::EMPTY,
-        };
-        seen.insert(pick_for(lb, &request).await);
+        seen.insert(pick_for(lb, &Request::of(&view)).await);
     }
     seen
 }

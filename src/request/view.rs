@@ -118,22 +118,22 @@ impl RequestView for HttpView<'_> {
     }
 
     fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
+        let value = if self.headers.keys_len() <= FEW {
+            let is_it = |key: &str| key.len() == name.len() && key.eq_ignore_ascii_case(name);
+            self.headers.iter().find(|(key, _)| is_it(key.as_str())).map(|(_, value)| value)
+        } else {
+            self.headers.get(name)
+        };
+        value?.to_str().ok()
     }
 
     fn cookie(&self, name: &str) -> Option<&str> {
         // One header with several pairs and several headers with one (HTTP/2) mean the same.
-        self.headers
-            .get_all(COOKIE)
-            .iter()
-            .filter_map(|line| line.to_str().ok())
-            .flat_map(|line| line.split(';'))
-            .filter_map(|pair| pair.split_once('='))
-            .find(|(key, _)| key.trim() == name)
-            .map(|(_, value)| {
-                let value = value.trim();
-                value.strip_prefix('"').and_then(|v| v.strip_suffix('"')).unwrap_or(value)
-            })
+        if self.headers.keys_len() <= FEW {
+            let mut lines = self.headers.iter().filter(|(key, _)| **key == COOKIE);
+            return lines.find_map(|(_, line)| cookie_in(line.as_bytes(), name.as_bytes()));
+        }
+        self.headers.get_all(COOKIE).iter().find_map(|line| cookie_in(line.as_bytes(), name.as_bytes()))
     }
 
     fn query(&self, name: &str) -> Option<Cow<'_, str>> {
@@ -142,6 +142,42 @@ impl RequestView for HttpView<'_> {
             (decoded(key) == name).then(|| decoded(value))
         })
     }
+}
+
+/// Up to so many headers are looked through one by one, which is then faster than a hash of the name.
+const FEW: usize = 8;
+
+/// The value of the first cookie `name` in a line, without blanks and quotes around it.
+fn cookie_in<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a str> {
+    let mut rest = line;
+    loop {
+        rest = rest.trim_ascii_start();
+        // The name first: of other cookies nothing is looked at but where they end.
+        let value = rest.strip_prefix(name).and_then(|rest| rest.trim_ascii_start().strip_prefix(b"="));
+        let Some(value) = value else {
+            rest = &rest[semicolon(rest)? + 1..];
+            continue;
+        };
+        let value = value[..semicolon(value).unwrap_or(value.len())].trim_ascii();
+        let value = value.strip_prefix(b"\"").and_then(|v| v.strip_suffix(b"\"")).unwrap_or(value);
+        return std::str::from_utf8(value).ok();
+    }
+}
+
+/// Where the first semicolon is, eight bytes at a time.
+fn semicolon(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 255;
+    let mut words = bytes.chunks_exact(8);
+    for (at, word) in words.by_ref().enumerate() {
+        // A byte is 0 where it was a semicolon, and the lowest bit that is left tells the first of them.
+        let word = u64::from_le_bytes(word.try_into().ok()?) ^ (ONES * u64::from(b';'));
+        let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
+        if zeros != 0 {
+            return Some(at * 8 + zeros.trailing_zeros() as usize / 8);
+        }
+    }
+    let rest = words.remainder();
+    Some(bytes.len() - rest.len() + rest.iter().position(|byte| *byte == b';')?)
 }
 
 /// The path of a URL, or of a path with a query; empty when there is none.
@@ -186,7 +222,7 @@ mod tests {
             .uri("/a?v=1%2C2&w=a+b&empty&broken=%zz#f")
             .header("X-Hint", "blue")
             .header("cookie", "a=1; id=\"n-1\"")
-            .header("cookie", "b=2; id=late")
+            .header("cookie", "b=2; id=late; identity=3;id2 = \"; c; =5 ;d=; e =\" 6 \" ")
             .body(())
             .unwrap()
     }
@@ -198,11 +234,38 @@ mod tests {
         assert_eq!(view.method(), Some("GET"));
         assert_eq!(view.header("x-hint"), Some("blue"));
         assert_eq!(view.header("no such\nheader"), None);
-        for (name, value) in
-            [("a", Some("1")), ("b", Some("2")), ("id", Some("n-1")), ("c", None), ("", None)]
-        {
-            assert_eq!(view.cookie(name), value);
+        let cookies = [
+            ("a", Some("1")),
+            ("b", Some("2")),
+            ("id", Some("n-1")),
+            ("identity", Some("3")),
+            ("id2", Some("\"")),
+            ("c", None),
+            ("ident", None),
+            ("", Some("5")),
+            ("d", Some("")),
+            ("e", Some(" 6 ")),
+            ("A", None),
+        ];
+        let mut many = request.headers().clone();
+        for at in 0..20 {
+            many.insert(
+                http::HeaderName::from_bytes(format!("x-{at}").as_bytes()).unwrap(),
+                "1".parse().unwrap(),
+            );
         }
+        let many = HttpView::new(request.method(), request.uri(), &many);
+        // Few headers are looked through, of many one is looked up.
+        for view in [view, many] {
+            for (name, value) in cookies {
+                assert_eq!(view.cookie(name), value, "{name:?}");
+            }
+            assert_eq!(
+                (view.header("X-HINT"), view.header("x-hin"), view.header("")),
+                (Some("blue"), None, None)
+            );
+        }
+        assert_eq!(many.header("x-7"), Some("1"));
         let of = |name| view.query(name).map(Cow::into_owned);
         assert_eq!(of("v").as_deref(), Some("1,2"));
         assert_eq!(of("w").as_deref(), Some("a b"));
@@ -218,6 +281,23 @@ mod tests {
         let view = HttpView::with_text(&method, "lb://order_service/p?v=1%2C2#?v=3", request.headers());
         assert_eq!(view.query("v").as_deref(), Some("1,2"));
         assert_eq!(HttpView::with_text(&method, "lb://x/p#?v=3", request.headers()).query("v"), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_cookie_is_what_a_plain_reading_finds(line in "[a;=\\x22 b]{0,30}", name in "a{0,3}") {
+            let plain = line.split(';').filter_map(|pair| pair.split_once('=')).find(|(key, _)| key.trim() == name);
+            let plain = plain.map(|(_, value)| {
+                let value = value.trim();
+                value.strip_prefix('"').and_then(|v| v.strip_suffix('"')).unwrap_or(value)
+            });
+            proptest::prop_assert_eq!(cookie_in(line.as_bytes(), name.as_bytes()), plain);
+        }
+
+        #[test]
+        fn a_semicolon_is_found_where_it_is(bytes in proptest::collection::vec(proptest::sample::select(vec![0, b';', b':', b'<', 0xbb, 0xff]), 0..40)) {
+            proptest::prop_assert_eq!(semicolon(&bytes), bytes.iter().position(|byte| *byte == b';'));
+        }
     }
 
     #[test]

@@ -1,8 +1,6 @@
-use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
 
-use super::Reason;
+use super::{GroupId, GroupIndex, Groups, InstanceId, Reason};
 use crate::{Request, ServiceInstance};
 
 /// A rule by which a request narrows the list: it names one of the groups that the current list has.
@@ -103,76 +101,5 @@ impl From<Option<GroupId>> for Selection {
     /// A missing group falls back to all instances.
     fn from(group: Option<GroupId>) -> Self {
         group.map_or(Self::All, Self::Group)
-    }
-}
-
-/// A group of the current list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupId(pub(crate) u32);
-
-/// Up to so many groups are looked through one by one, which is then faster than halving.
-const FEW: usize = 8;
-
-/// An instance of the current list, found by [`Groups::instance`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InstanceId(pub(crate) u32);
-
-/// What a stage keeps of the groups of one list ([`RequestStage::index`]); only the stage knows the type.
-pub type GroupIndex = Box<dyn Any + Send + Sync>;
-
-/// The groups of one stage in the current list, by name, its instances, if it names them, and its index, if it has one.
-#[derive(Debug, Default)]
-pub struct Groups(Box<[Arc<str>]>, Box<[(Box<str>, u32)]>, Option<GroupIndex>);
-
-impl Groups {
-    /// `names` are sorted and differ; so are the names of `instances`, each with a number of its own.
-    pub(crate) fn new(names: Box<[Arc<str>]>, instances: Box<[(Box<str>, u32)]>) -> Self {
-        Self(names, instances, None)
-    }
-
-    /// The same with the stage's index of them.
-    pub(crate) fn indexed(mut self, stage: &dyn RequestStage) -> Self {
-        self.2 = stage.index(&self);
-        self
-    }
-
-    /// What the stage made of these groups ([`RequestStage::index`]), if it is of this type.
-    #[inline]
-    pub fn index<T: 'static>(&self) -> Option<&T> {
-        self.2.as_deref()?.downcast_ref()
-    }
-
-    /// The instance that the stage calls so ([`RequestStage::instance_name`]); exact, by comparing names.
-    #[inline]
-    pub fn instance(&self, name: &str) -> Option<InstanceId> {
-        let at = self.1.binary_search_by(|(instance, _)| (**instance).cmp(name)).ok()?;
-        Some(InstanceId(self.1[at].1))
-    }
-
-    /// The group of this name; case counts. It compares names and hashes nothing, so no name is slow on purpose.
-    #[inline]
-    pub fn find(&self, name: &str) -> Option<GroupId> {
-        // Among a few, names of another length are passed over without a look at their text.
-        let at = if self.0.len() <= FEW {
-            self.0.iter().position(|group| **group == *name)?
-        } else {
-            self.0.binary_search_by(|group| (**group).cmp(name)).ok()?
-        };
-        u32::try_from(at).ok().map(GroupId)
-    }
-
-    /// All of them, by name.
-    pub fn iter(&self) -> impl Iterator<Item = (GroupId, &str)> {
-        (0_u32..).zip(self.0.iter()).map(|(at, name)| (GroupId(at), &**name))
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 }

@@ -222,7 +222,9 @@ mod tests {
                     prop_assert!(side(&high, user).is_some());
                 }
             }
-            let (low, high) = (shares(&[("a", f64::from(b)), ("b", f64::from(a))]), shares(&[("a", f64::from(b)), ("b", f64::from((a + more).min(100 - b)))]));
+            // The last group takes from those that no group has.
+            let percents = |last: u32| shares(&[("a", f64::from(b)), ("b", f64::from(last))]);
+            let (low, high) = (percents(a), percents((a + more).min(100 - b)));
             for user in users..users + 20 {
                 if let Some(group) = side(&low, user) {
                     prop_assert_eq!(side(&high, user), Some(group));

@@ -84,8 +84,9 @@ impl Index {
 
     pub(super) fn newest_compatible(&self, version: Version) -> Option<GroupId> {
         let at = self.versions.partition_point(|(other, _)| other.major <= version.major);
+        // If it is older, then by its major version, or within it.
         let (newest, group) = self.versions[..at].last()?;
-        (newest.major == version.major && *newest >= version).then_some(*group)
+        (*newest >= version).then_some(*group)
     }
 
     /// The group of all versions in `interval`; if their run has none, that of the newest.
