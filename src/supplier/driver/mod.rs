@@ -57,7 +57,7 @@ pub(crate) trait Publish: Send + Sync + 'static {
     fn recompute(&self);
     /// Tells the stages that somebody is there again.
     fn wake(&self);
-    /// Tells the stages that it is over.
+    /// Tells the stages that nobody will be there again.
     fn close(&self);
     /// Forgets the list: it is too old to be served.
     fn clear(&self);
@@ -341,7 +341,6 @@ impl<P: Publish> Driver<P> {
     /// No look-up, no timer and no watch from here on. Bounded: the task is cut off, not waited for without end.
     pub(crate) async fn close(&self) {
         let task = self.shut();
-        self.publish.close();
         if let Some(task) = task {
             // A task that is stopped inside a blocking call ends when that does; a second is all it gets.
             let _ = tokio::time::timeout(Duration::from_secs(1), task).await;
@@ -352,6 +351,7 @@ impl<P: Publish> Driver<P> {
     pub(crate) fn shut(&self) -> Option<JoinHandle<()>> {
         self.word.close();
         self.stop_ringing();
+        self.publish.close();
         let (task, poking) = {
             let mut control = self.control.lock();
             (control.task.take(), control.poking.take())
