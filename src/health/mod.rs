@@ -6,6 +6,8 @@
 
 mod check;
 #[cfg(feature = "reqwest")]
+mod get;
+#[cfg(feature = "reqwest")]
 mod http;
 mod probe;
 

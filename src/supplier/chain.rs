@@ -125,7 +125,7 @@ impl Chain {
         }
     }
 
-    /// Nobody will be there any more.
+    /// Nobody will be there again.
     pub(crate) fn close(&self) {
         for stage in self.outer.iter().chain(&self.inner) {
             stage.close();

@@ -27,7 +27,6 @@ pub(super) struct Shared {
     pub(super) state: Mutex<State>,
     /// A task probes.
     pub(super) running: AtomicBool,
-    /// The balancer is closed: no task probes any more.
     closed: AtomicBool,
 }
 
@@ -74,23 +73,14 @@ impl HealthStage {
             return;
         }
         let (running, targets) = (Running(Arc::downgrade(&self.shared)), self.shared.targets.subscribe());
-        let mut state = self.shared.state.lock();
-        // Under the lock: whoever closes has said so before, or finds the task.
-        if !self.shared.closed.load(Ordering::Acquire) {
-            state.task = Some(runtime.spawn(prober::run(running, targets)).abort_handle());
-        }
-    }
-
-    fn stop(&self) {
-        if let Some(task) = self.shared.state.lock().task.take() {
-            task.abort();
-        }
+        let task = runtime.spawn(prober::run(running, targets));
+        self.shared.state.lock().task = Some(task.abort_handle());
     }
 }
 
 impl Drop for HealthStage {
     fn drop(&mut self) {
-        self.stop();
+        self.close();
     }
 }
 
@@ -209,7 +199,10 @@ impl ListStage for HealthStage {
 
     fn close(&self) {
         self.shared.closed.store(true, Ordering::Release);
-        self.stop();
+        let task = self.shared.state.lock().task.take();
+        if let Some(task) = task {
+            task.abort();
+        }
     }
 }
 
