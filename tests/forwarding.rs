@@ -7,7 +7,7 @@ use std::time::Duration;
 use evenkeel::config::CacheProperties;
 use evenkeel::health::HealthCheck;
 use evenkeel::policy::{LeastRequest, Policy, RandomPick, RoundRobin};
-use evenkeel::supplier::{ListStage, MetadataRoute, Rank, StageCx, StickySession};
+use evenkeel::supplier::{ApiVersion, ListStage, MetadataRoute, Rank, StageCx, StickySession, Subset};
 use evenkeel::{HttpView, LoadBalancer, Request, ServiceInstance, SupplierBuilder};
 use support::*;
 
@@ -39,7 +39,7 @@ impl ListStage for Reverses {
 type Stage = (&'static str, fn(SupplierBuilder) -> SupplierBuilder);
 
 /// Every stage there is beside the hints; a new one is a line here.
-const STAGES: [Stage; 9] = [
+const STAGES: [Stage; 11] = [
     ("cache", |chain| chain.with_caching(CacheProperties::default())),
     ("short cache", |chain| {
         chain.with_caching(CacheProperties::default().with_ttl(Duration::from_millis(10)))
@@ -50,6 +50,10 @@ const STAGES: [Stage; 9] = [
     ("weights", SupplierBuilder::with_weights),
     ("route", |chain| chain.with_metadata_route(MetadataRoute::by("version").header("x-version"))),
     ("sticky", |chain| chain.with_sticky_session(StickySession::default())),
+    ("subset", |chain| chain.with_subset(Subset::of_size(6))),
+    ("API versions", |chain| {
+        chain.with_api_version(ApiVersion::default().with_header("x-api-version").with_fallback(true))
+    }),
     ("own list stage", |chain| chain.with_list_stage(Reverses)),
 ];
 

@@ -1,137 +1,101 @@
 //! A GET over a socket of its own, which is closed when the function returns.
 //!
 //! A client with a pool closes a connection in a task of its own, some time after the answer: a prober that goes on to the
-//! next instance then has more sockets than probes.
+//! next instance then has more sockets than probes. So the connection is driven here, and dropped here.
 
-use std::io::{Error, ErrorKind};
+use std::error::Error;
+use std::io;
+use std::pin::pin;
 
+use futures_util::future::{Either, select};
+use http::header::{ACCEPT, CONNECTION, HOST};
+use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use super::ProbeError;
 
-/// So much is read in search of a status line; interim answers may stand before it.
+/// The longest head of an answer, in bytes; hyper's own limit is a hundred times a usual one.
 const LONGEST: usize = 16 * 1024;
 
 /// The status with which `address` answers a GET of `target`.
 pub(super) async fn status(address: (&str, u16), host: &str, target: &str) -> Result<u16, ProbeError> {
-    let failed = |error: Error| ProbeError::new(error.kind().to_string());
-    let stream = TcpStream::connect(address).await.map_err(failed)?;
-    let request =
-        format!("GET {target} HTTP/1.1\r\nhost: {host}\r\naccept: */*\r\nconnection: close\r\n\r\n");
-    write(&stream, request.as_bytes()).await.map_err(failed)?;
-    let (mut bytes, mut part) = (Vec::new(), [0; 4096]);
-    loop {
-        match read(&stream, &mut part).await.map_err(failed)? {
-            0 => return Err(failed(ErrorKind::UnexpectedEof.into())),
-            n => bytes.extend_from_slice(&part[..n]),
-        }
-        match answer(&bytes) {
-            Answer::Status(status) => return Ok(status),
-            Answer::More if bytes.len() < LONGEST => {}
-            Answer::More | Answer::Other => return Err(ProbeError::new("no answer in HTTP/1")),
-        }
+    let request = http::Request::get(target)
+        .header(HOST, host)
+        .header(ACCEPT, "*/*")
+        .header(CONNECTION, "close")
+        .body(String::new())
+        .map_err(|error| ProbeError::new(error.to_string()))?;
+    let stream = TcpStream::connect(address).await.map_err(|error| reason(&error))?;
+    let mut http = hyper::client::conn::http1::Builder::new();
+    let (mut sender, connection) =
+        http.max_buf_size(LONGEST).handshake(TokioIo::new(stream)).await.map_err(|error| reason(&error))?;
+    let answer = pin!(sender.send_request(request));
+    let response = match select(answer, pin!(connection)).await {
+        Either::Left((response, _)) => response,
+        // A server that closes behind its answer: it is there already.
+        Either::Right((_, answer)) => answer.await,
+    };
+    Ok(response.map_err(|error| reason(&error))?.status().as_u16())
+}
+
+/// The innermost cause, without the address, so that the same fault of many instances is one text.
+pub(super) fn reason(error: &(dyn Error + 'static)) -> ProbeError {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
     }
-}
-
-async fn write(stream: &TcpStream, mut bytes: &[u8]) -> Result<(), Error> {
-    while !bytes.is_empty() {
-        stream.writable().await?;
-        match stream.try_write(bytes) {
-            Ok(n) => bytes = &bytes[n..],
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
+    match cause.downcast_ref::<io::Error>() {
+        Some(error) => ProbeError::new(error.kind().to_string()),
+        None => ProbeError::new(cause.to_string()),
     }
-    Ok(())
-}
-
-async fn read(stream: &TcpStream, part: &mut [u8]) -> Result<usize, Error> {
-    loop {
-        stream.readable().await?;
-        match stream.try_read(part) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            done => return done,
-        }
-    }
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Answer {
-    Status(u16),
-    /// It has not arrived yet.
-    More,
-    /// It is none of HTTP/1.
-    Other,
-}
-
-fn answer(mut bytes: &[u8]) -> Answer {
-    loop {
-        let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
-            let is_start = bytes.starts_with(b"HTTP/1.") || b"HTTP/1.".starts_with(bytes);
-            return if is_start { Answer::More } else { Answer::Other };
-        };
-        let Some(status) = status_of(&bytes[..end]) else { return Answer::Other };
-        if !matches!(status, 100 | 102..=199) {
-            return Answer::Status(status);
-        }
-        // An interim answer; the one that counts stands behind its headers.
-        let blank = [b"\r\n\r\n".as_slice(), b"\n\n"].into_iter().filter_map(|blank| {
-            bytes.windows(blank.len()).position(|window| window == blank).map(|at| at + blank.len())
-        });
-        let Some(next) = blank.min() else { return Answer::More };
-        bytes = &bytes[next..];
-    }
-}
-
-/// Of `HTTP/1.1 200 OK`.
-fn status_of(line: &[u8]) -> Option<u16> {
-    let rest = line.strip_prefix(b"HTTP/1.")?.get(1..)?.strip_prefix(b" ")?;
-    let digits = rest.get(..3).filter(|digits| digits.iter().all(u8::is_ascii_digit))?;
-    let ends = rest.get(3).is_none_or(|byte| matches!(byte, b' ' | b'\r'));
-    ends.then(|| digits.iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0')))
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
 
-    #[test]
-    fn the_status_line_counts_and_interim_answers_do_not() {
+    /// What a server that says `text` is taken for, and what it was asked.
+    async fn asked(text: &'static str, then_more: bool) -> (Result<u16, ProbeError>, String) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = [0; 1024];
+            let n = stream.read(&mut head).await.unwrap();
+            let _ = stream.write_all(text.as_bytes()).await;
+            let line = [b'a'; 1024];
+            while then_more && stream.write_all(&line).await.is_ok() {}
+            String::from_utf8(head[..n].to_vec()).unwrap()
+        });
+        (status(("127.0.0.1", port), "h:1", "/p?q").await, server.await.unwrap())
+    }
+
+    #[tokio::test]
+    async fn the_status_counts_and_interim_answers_do_not() {
         for (text, expected) in [
-            ("HTTP/1.1 200 OK\r\n", Answer::Status(200)),
-            ("HTTP/1.0 404\r\n\r\nbody", Answer::Status(404)),
-            ("HTTP/1.1 503 \n", Answer::Status(503)),
-            ("HTTP/1.1 101 Switching\r\n\r\n", Answer::Status(101)),
-            ("HTTP/1.1 103 Hints\r\nlink: x\r\n\r\nHTTP/1.1 204 No\r\n", Answer::Status(204)),
-            ("HTTP/1.1 100 Continue\n\nHTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 302 F\r\n", Answer::Status(302)),
-            ("HTTP/1.1 100 Continue\r\n\r\n", Answer::More),
-            ("HTTP/1.1 100 Continue\r\nlink: x\r\n", Answer::More),
-            ("HTTP/1.1 20", Answer::More),
-            ("HT", Answer::More),
-            ("", Answer::More),
-            ("HTTP/2 200\r\n", Answer::Other),
-            ("HTTP/1.1 2000\r\n", Answer::Other),
-            ("HTTP/1.1 20\r\n", Answer::Other),
-            ("HTTP/1.1\r\n", Answer::Other),
-            ("SSH-2.0-OpenSSH_9.6", Answer::Other),
-            ("\n", Answer::Other),
+            ("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", 200),
+            ("HTTP/1.0 404\r\n\r\nbody", 404),
+            ("HTTP/1.1 503 \r\n\r\n", 503),
+            ("HTTP/1.1 103 Hints\r\nlink: x\r\n\r\nHTTP/1.1 204 No\r\n\r\n", 204),
+            ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 302 F\r\nlocation: /\r\n\r\n", 302),
         ] {
-            assert_eq!(answer(text.as_bytes()), expected, "{text:?}");
+            let (result, head) = asked(text, false).await;
+            assert_eq!(result, Ok(expected), "{text:?}");
+            assert!(head.starts_with("GET /p?q HTTP/1.1\r\nhost: h:1\r\n"), "{head}");
         }
     }
 
     #[tokio::test]
-    async fn an_answer_that_never_gets_to_the_point_is_none() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let _ = write(&stream, b"HTTP/1.1 100 Continue\r\n").await;
-                let line = [b'a'; 1024];
-                while write(&stream, &line).await.is_ok() {}
-            }
-        });
-        let result = status(("127.0.0.1", port), "h", "/").await;
-        assert_eq!(result, Err(ProbeError::new("no answer in HTTP/1")));
+    async fn what_is_no_answer_is_a_reason() {
+        for text in ["", "SSH-2.0-OpenSSH_9.6\r\n", "HTTP/1.1 2000\r\n\r\n", "HTTP/1.1 100 Continue\r\n\r\n"]
+        {
+            let (result, _) = asked(text, false).await;
+            assert!(result.is_err(), "{text:?}: {result:?}");
+        }
+        // One that never gets to the point is cut off.
+        let (result, _) = asked("HTTP/1.1 200 OK\r\nx: ", true).await;
+        assert!(result.is_err(), "{result:?}");
     }
 }

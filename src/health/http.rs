@@ -1,5 +1,3 @@
-use std::error::Error;
-
 use async_trait::async_trait;
 use reqwest::Url;
 use reqwest::redirect::Policy;
@@ -72,7 +70,7 @@ impl HealthProbe for HttpProbe {
         let url = target.url(&self.path);
         let status = if self.own || target.scheme() != "http" {
             // Dropped here, so that its connection is closed.
-            self.client.get(url).send().await.map_err(|error| reason(&error))?.status().as_u16()
+            self.client.get(url).send().await.map_err(|error| get::reason(&error))?.status().as_u16()
         } else {
             let url = Url::parse(&url).map_err(|error| ProbeError::new(error.to_string()))?;
             let path = url.query().map_or_else(|| url.path().into(), |q| format!("{}?{q}", url.path()));
@@ -80,17 +78,5 @@ impl HealthProbe for HttpProbe {
             get::status(address, target.authority(), &path).await?
         };
         if self.alive.contains(&status) { Ok(()) } else { Err(ProbeError::new(format!("status {status}"))) }
-    }
-}
-
-/// The innermost cause, without the address, so that the same fault of many instances is one text.
-fn reason(error: &reqwest::Error) -> ProbeError {
-    let mut cause: &(dyn Error + 'static) = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    match cause.downcast_ref::<std::io::Error>() {
-        Some(error) => ProbeError::new(error.kind().to_string()),
-        None => ProbeError::new(cause.to_string()),
     }
 }
