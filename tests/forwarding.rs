@@ -50,7 +50,7 @@ const STAGES: [Stage; 11] = [
     ("weights", SupplierBuilder::with_weights),
     ("route", |chain| chain.with_metadata_route(MetadataRoute::by("version").header("x-version"))),
     ("sticky", |chain| chain.with_sticky_session(StickySession::default())),
-    ("subset", |chain| chain.with_subset(Subset::of_size(6))),
+    ("subset", |chain| chain.with_subset(Subset::of_size(8))),
     ("API versions", |chain| {
         chain.with_api_version(ApiVersion::default().with_header("x-api-version").with_fallback(true))
     }),
