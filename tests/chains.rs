@@ -302,7 +302,10 @@ async fn a_route_finds_its_value_in_a_header_a_cookie_the_query_or_an_attribute(
     }
     let parts = Parts(vec!["v=9"]);
     let error = strict.choose(&Request::of(&parts)).await.unwrap_err();
-    assert!(error.to_string().contains("none is in the group that the request asks for (3 known"), "{error}");
+    assert!(
+        error.to_string().contains("no instance has version=\"9\", which the request asks for (3 known"),
+        "{error}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -379,7 +382,7 @@ fn a_chain_that_cannot_work_is_refused_with_its_reason() {
         ),
         (
             good().with_metadata_route(route()),
-            "metadata route \"version\": it names neither a header, cookie or query parameter nor a fallback value",
+            "metadata route \"version\": it names neither a header, cookie or query parameter nor a fallback value or percentage",
         ),
         (
             good().with_metadata_route(MetadataRoute::by(" ").header("v")),
