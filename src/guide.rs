@@ -4,9 +4,11 @@
 //!
 //! - [`lists`]: the life of a list: TTL, hard age, back-off, outages, empty answers, watches, cache off
 //! - [`picks`]: what one `choose` does: views, groups, rotations, attempts after the first, skipped instances
+//! - [`calls`]: what one call does: attempts, retries, budgets, events
 //! - [`policies`]: what each guarantees, when to use it, what it costs
 //! - [`stages`]: the chain, in its fixed order
 //! - [`health`]: health checks: who is asked, when, and what follows
+//! - [`migration`]: from Spring Cloud `LoadBalancer`: what is what, and what is decided otherwise
 //! - [`extending`]: a source, a supplier, a stage or a policy of your own
 //! - [`properties`]: every property, its type and default
 //! - [`runtimes`]: where background work runs
@@ -22,6 +24,9 @@ pub mod lists {}
 #[doc = include_str!("guide/picks.md")]
 pub mod picks {}
 
+#[doc = include_str!("guide/calls.md")]
+pub mod calls {}
+
 #[doc = include_str!("guide/policies.md")]
 pub mod policies {}
 
@@ -33,6 +38,9 @@ pub mod health {}
 
 #[doc = include_str!("guide/extending.md")]
 pub mod extending {}
+
+#[doc = include_str!("guide/migration.md")]
+pub mod migration {}
 
 #[doc = include_str!("guide/properties.md")]
 pub mod properties {}

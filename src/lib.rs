@@ -119,6 +119,7 @@ pub mod health;
 mod instance;
 #[cfg(all(test, evenkeel_loom))]
 mod loom;
+pub mod observe;
 pub mod policy;
 mod random;
 mod request;
@@ -132,7 +133,7 @@ pub use balancer::{
     ChooseError, ChooseErrorKind, ChooseExt, Choosing, LoadBalancer, LoadBalancerBuilder, LoadBalancers,
     LoadBalancersBuilder, NotReady, ReactiveLoadBalancer, ServiceBuilder, Snapshot,
 };
-pub use choice::{Choice, Failure, Outcome, Track, TrackedBody};
+pub use choice::{Choice, Failure, Lease, Outcome, Track, TrackedBody};
 pub use future::BoxFuture;
 pub use instance::{
     InvalidInstance, InvalidServiceId, InvalidStatus, InvalidWeight, Metadata, ServiceId, ServiceInstance,

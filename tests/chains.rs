@@ -382,7 +382,8 @@ fn a_chain_that_cannot_work_is_refused_with_its_reason() {
         ),
         (
             good().with_metadata_route(route()),
-            "metadata route \"version\": it names neither a header, cookie or query parameter nor a fallback value or percentage",
+            "metadata route \"version\": it names neither a header, cookie or query parameter nor a fallback value or \
+             percentage",
         ),
         (
             good().with_metadata_route(MetadataRoute::by(" ").header("v")),

@@ -8,7 +8,10 @@ mod dead;
 mod forms;
 #[path = "reqwest/lease.rs"]
 mod lease;
+#[allow(dead_code)] // each test crate uses a part
 #[path = "reqwest/net.rs"]
 mod net;
+#[path = "reqwest/sticky.rs"]
+mod sticky;
 #[path = "reqwest/wire.rs"]
 mod wire;

@@ -3,7 +3,14 @@
 //! A case that pins a fault, or that this crate decides otherwise, tests the right behaviour and has a row in
 //! `scl/DIFFERENCES.md`; one that cannot be had here has a row in `scl/NOT_APPLICABLE.md`.
 
+#![allow(clippy::doc_markdown)] // names of products in headings
+
 mod support;
+
+/// Servers on loopback.
+#[allow(dead_code)] // each test crate uses a part
+#[path = "reqwest/net.rs"]
+mod net;
 
 #[path = "scl"]
 mod scl {
@@ -11,6 +18,7 @@ mod scl {
     mod builder;
     mod caching;
     mod client;
+    mod count;
     mod discovery;
     mod feign;
     mod forwarded;

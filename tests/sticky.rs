@@ -254,10 +254,4 @@ async fn properties_switch_both_on() {
     }
     let same = picks(&balancers.get("same").unwrap(), 5).await;
     assert!(same.iter().all(|id| *id == same[0]), "{same:?}");
-    let unread = Properties::parse(
-        "spring.cloud.loadbalancer.sticky-session.add-service-instance-cookie: true",
-        evenkeel::config::Format::Yaml,
-        "application.yml",
-    );
-    assert_eq!(unread.unwrap().warnings()[0].nearest, None);
 }

@@ -4,49 +4,83 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use http_body_util::Full;
+use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, JoinSet};
 
-/// A server that answers every request with its name, and counts them.
+/// A server that answers every request with its name, and counts them. Below `/actuator/health` it tells how it is.
 pub struct Server {
     pub name: String,
     pub address: SocketAddr,
-    served: Arc<AtomicU64>,
+    state: Arc<State>,
     task: AbortHandle,
+}
+
+#[derive(Default)]
+struct State {
+    served: AtomicU64,
+    sick: AtomicBool,
+    /// How many requests are answered with 503 before the next good answer.
+    refusals: AtomicU64,
+}
+
+impl State {
+    fn status(&self, path: &str) -> StatusCode {
+        if path == "/actuator/health" {
+            let sick = self.sick.load(Ordering::Relaxed);
+            return if sick { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+        }
+        self.served.fetch_add(1, Ordering::Relaxed);
+        let less = |left: u64| left.checked_sub(1);
+        match self.refusals.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
+            Ok(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Err(_) => StatusCode::OK,
+        }
+    }
 }
 
 impl Server {
     pub async fn start(name: &str) -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
-        let served = Arc::new(AtomicU64::new(0));
-        let (count, answer) = (Arc::clone(&served), Bytes::from(format!("hello from {name}\n")));
+        let state = Arc::<State>::default();
+        let (shared, answer) = (Arc::clone(&state), Bytes::from(format!("hello from {name}\n")));
         let task = tokio::spawn(async move {
             // Dropped with the task: every connection breaks at once, as when a process is killed.
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                let (count, answer) = (Arc::clone(&count), answer.clone());
-                let service = service_fn(move |_| {
-                    count.fetch_add(1, Ordering::Relaxed);
-                    let body = Full::new(answer.clone());
-                    async move { Ok::<_, Infallible>(hyper::Response::new(body)) }
+                let (state, answer) = (Arc::clone(&shared), answer.clone());
+                let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+                    let mut response = hyper::Response::new(Full::new(answer.clone()));
+                    *response.status_mut() = state.status(request.uri().path());
+                    async move { Ok::<_, Infallible>(response) }
                 });
                 let http = hyper::server::conn::http1::Builder::new();
                 connections.spawn(http.serve_connection(TokioIo::new(stream), service));
                 while connections.try_join_next().is_some() {}
             }
         });
-        Ok(Self { name: name.to_owned(), address, served, task: task.abort_handle() })
+        Ok(Self { name: name.to_owned(), address, state, task: task.abort_handle() })
     }
 
     pub fn served(&self) -> u64 {
-        self.served.load(Ordering::Relaxed)
+        self.state.served.load(Ordering::Relaxed)
+    }
+
+    /// From now on its health check says so.
+    pub fn set_healthy(&self, healthy: bool) {
+        self.state.sick.store(!healthy, Ordering::Relaxed);
+    }
+
+    /// Answers the next `n` requests with 503.
+    pub fn refuse_next(&self, n: u64) {
+        self.state.refusals.store(n, Ordering::Relaxed);
     }
 
     /// As `kill -9`: the port is closed and every connection broken.

@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::calls::CallSettings;
 use super::list::{List, Member};
 use super::published::Published;
 use super::snapshot::{Confirmed, Snapshot};
@@ -33,6 +34,7 @@ pub(crate) struct Board {
     dirty: AtomicBool,
     /// Beside the control plane, whose lock a long list holds for milliseconds: the end of every call may need it.
     policy: ArcSwap<Arc<dyn Policy>>,
+    calls: ArcSwap<CallSettings>,
     control: Mutex<Control>,
 }
 
@@ -55,6 +57,7 @@ impl Board {
         service: Arc<ServiceState>,
         chain: Chain,
         policy: Arc<dyn Policy>,
+        calls: CallSettings,
         seed: Option<u64>,
     ) -> Self {
         Self {
@@ -64,6 +67,7 @@ impl Board {
             changes: watch::Sender::new(0),
             dirty: AtomicBool::new(false),
             policy: ArcSwap::from_pointee(policy),
+            calls: ArcSwap::from_pointee(calls),
             control: Mutex::new(Control {
                 chain,
                 list: None,
@@ -80,9 +84,15 @@ impl Board {
         Arc::clone(&self.policy.load())
     }
 
+    /// What holds for whole calls.
+    pub(crate) fn calls(&self) -> Arc<CallSettings> {
+        self.calls.load_full()
+    }
+
     /// Other stages and another policy over the same instances and states.
-    pub(crate) fn reconfigure(&self, chain: Chain, policy: Arc<dyn Policy>) {
+    pub(crate) fn reconfigure(&self, chain: Chain, policy: Arc<dyn Policy>, calls: CallSettings) {
         self.with(|control| {
+            self.calls.store(Arc::new(calls));
             chain.succeed(&control.chain);
             control.chain = chain;
             self.policy.store(Arc::new(policy));
@@ -153,12 +163,14 @@ impl Board {
         let (usable, reason, why) = control.chain.usable(list.named.clone(), service);
         let policy = self.policy();
         let needs = policy.needs();
+        // Whoever hears of attempts hears how long they took.
+        let heard = !self.calls.load().lifecycles.is_empty();
         let mut members: Vec<Member> = Vec::with_capacity(usable.len());
         for instance in usable {
             let (weight, wrong) = control.chain.weights.weigh(&instance);
             let (state, differs) = control.registry.state_of(&instance, &self.service);
             changed |= differs;
-            state.observe(needs.outcomes(), needs.clock());
+            state.observe(needs.outcomes() || heard, needs.clock() || heard);
             if let Some(wrong) = wrong.filter(|_| state.warn_once()) {
                 tracing::warn!(service = %self.service.id(), %instance, "{wrong}; it counts as 1");
             }
@@ -314,7 +326,8 @@ mod tests {
             Chain::new(vec![stage], Vec::new(), WeightsStage::off())
         };
         let service = Arc::new(ServiceState::new(crate::ServiceId::new("s").unwrap()));
-        let board = Board::new(service, chain(), Arc::new(RoundRobin::default()), Some(1));
+        let board =
+            Board::new(service, chain(), Arc::new(RoundRobin::default()), CallSettings::default(), Some(1));
         let list = || vec![ServiceInstance::new("10.0.0.1", 80).unwrap()];
         let ran = || runs.load(Ordering::SeqCst);
         board.publish(list(), Origin::Pull, Instant::now());
@@ -329,7 +342,7 @@ mod tests {
         // A stage that panics, on whose thread ever, leaves the snapshot; the next list tries it again.
         board.dirty.store(true, Ordering::Release);
         assert_eq!(board.in_flight(), 0);
-        board.reconfigure(chain(), Arc::new(RoundRobin::default()));
+        board.reconfigure(chain(), Arc::new(RoundRobin::default()), CallSettings::default());
         assert_eq!((ran(), board.snapshot.load_full().unwrap().len()), (5, 1));
         runs.store(0, Ordering::SeqCst);
         board.publish(list(), Origin::Pull, Instant::now());

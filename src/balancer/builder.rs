@@ -3,11 +3,14 @@ use std::sync::{Arc, Weak};
 
 use super::LoadBalancer;
 use super::board::Board;
+use super::calls::CallSettings;
 use super::load_balancer::Handle;
+use crate::config::{RetryProperties, XForwardedProperties};
+use crate::observe::{Lifecycle, Lifecycles};
 use crate::policy::{Policy, RoundRobin};
 use crate::state::{ServiceState, Sink};
 use crate::supplier::driver::Driver;
-use crate::supplier::{Chained, Hub, Supplier};
+use crate::supplier::{Chained, Hub, StickySession, Supplier};
 
 /// Builds a [`LoadBalancer`].
 ///
@@ -17,11 +20,19 @@ pub struct LoadBalancerBuilder {
     supplier: Supplier,
     policy: Arc<dyn Policy>,
     allow_downgrade: bool,
+    calls: CallSettings,
+    lifecycles: Vec<Arc<dyn Lifecycle>>,
 }
 
 impl LoadBalancerBuilder {
     pub(super) fn new(supplier: Supplier) -> Self {
-        Self { supplier, policy: Arc::new(RoundRobin::default()), allow_downgrade: false }
+        Self {
+            supplier,
+            policy: Arc::new(RoundRobin::default()),
+            allow_downgrade: false,
+            calls: CallSettings::default(),
+            lifecycles: Vec::new(),
+        }
     }
 
     /// What decides among the instances (default: round robin).
@@ -42,12 +53,51 @@ impl LoadBalancerBuilder {
         self
     }
 
+    /// Retries of calls through [`call`](crate::call::call) and the clients (default: one next instance for safe methods;
+    /// see [`RetryProperties`]).
+    pub fn retry(mut self, retry: RetryProperties) -> Self {
+        self.calls.retry = retry;
+        self
+    }
+
+    /// One more processor that hears of the life of calls (default: none).
+    pub fn lifecycle(self, lifecycle: impl Lifecycle) -> Self {
+        self.lifecycle_arc(Arc::new(lifecycle))
+    }
+
+    /// One that is shared already.
+    pub fn lifecycle_arc(mut self, lifecycle: Arc<dyn Lifecycle>) -> Self {
+        self.lifecycles.push(lifecycle);
+        self
+    }
+
+    /// The headers by which a client tells an instance the logical address (default: none).
+    pub fn x_forwarded(mut self, headers: XForwardedProperties) -> Self {
+        self.calls.x_forwarded = headers;
+        self
+    }
+
+    /// The cookie by which a client tells an instance that it was chosen (default: none).
+    pub fn instance_cookie(mut self, cookie: StickySession) -> Self {
+        self.calls.instance_cookie = Some(cookie);
+        self
+    }
+
+    pub(super) fn calls(mut self, calls: CallSettings) -> Self {
+        self.calls = calls;
+        self
+    }
+
     /// The balancer. Nothing happens before it is asked.
     pub fn build(self) -> LoadBalancer {
         let Supplier { base, chain, settings, runtime, seed, .. } = self.supplier;
         let service = Arc::new(ServiceState::new(base.service_id().clone()));
         service.configure(self.allow_downgrade, settings.back_off);
-        let board = Board::new(Arc::clone(&service), chain.clone(), self.policy, seed);
+        let mut calls = self.calls;
+        if !self.lifecycles.is_empty() {
+            calls.lifecycles = Lifecycles::of(service.id(), &self.lifecycles);
+        }
+        let board = Board::new(Arc::clone(&service), chain.clone(), self.policy, calls, seed);
         let driver = Arc::new(Driver::new(base, settings, runtime, seed, board));
         let sink: Weak<dyn Sink> = Arc::downgrade(&driver) as Weak<dyn Sink>;
         service.set_sink(sink);

@@ -6,12 +6,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::board::{Board, age};
+use super::calls::CallSettings;
 use super::snapshot::{Refused, Wanted};
 use super::{ChooseError, ChooseErrorKind, Choosing, LoadBalancerBuilder, ReactiveLoadBalancer, Snapshot};
 use crate::choice::{Failure, Outcome};
 use crate::discovery::{SourceHealth, SupplyError};
+use crate::observe::AttemptEnd;
 use crate::policy::Policy;
-use crate::state::{Claim, InstanceState, Sink};
+use crate::state::{Claim, InstanceState, ServiceState, Sink};
 use crate::supplier::driver::{Driver, Unready};
 use crate::supplier::{Chained, FixedSupplier, Hub, Reason, Supplier};
 use crate::{BoxFuture, Choice, InvalidServiceId, Request, ServiceId, ServiceInstance};
@@ -174,12 +176,21 @@ impl LoadBalancer {
     }
 
     /// Another chain and policy over the same instances, states and rotations.
-    pub(crate) fn reconfigure(&self, supplier: Supplier, policy: Arc<dyn Policy>, allow_downgrade: bool) {
+    pub(crate) fn reconfigure(
+        &self,
+        supplier: Supplier,
+        policy: Arc<dyn Policy>,
+        allow_downgrade: bool,
+        calls: CallSettings,
+    ) {
+        if self.is_closed() {
+            return;
+        }
         let driver = &self.core.driver;
         let Supplier { chain, settings, .. } = supplier;
         driver.publish.service.configure(allow_downgrade, settings.back_off);
         chain.attach(&Hub::new(Arc::downgrade(driver) as Weak<dyn Chained>));
-        driver.publish.reconfigure(chain, policy);
+        driver.publish.reconfigure(chain, policy, calls);
         driver.reconfigure(settings);
     }
 
@@ -192,6 +203,21 @@ impl LoadBalancer {
                 Some(self.no_instances(&snapshot, reason))
             }
         }
+    }
+
+    /// What holds for whole calls.
+    pub(crate) fn calls(&self) -> Arc<CallSettings> {
+        self.core.driver.publish.calls()
+    }
+
+    /// What all calls of the service share.
+    pub(crate) fn service_state(&self) -> &ServiceState {
+        &self.core.driver.publish.service
+    }
+
+    /// Any number, each alike: from the balancer's own chance.
+    pub(crate) fn chance(&self) -> u64 {
+        self.core.driver.publish.random.next()
     }
 
     /// Whether nobody else holds this balancer and no call is in flight.
@@ -324,16 +350,33 @@ impl ReactiveLoadBalancer for LoadBalancer {
 }
 
 impl Sink for Driver<Board> {
-    fn completed(self: Arc<Self>, state: &Arc<InstanceState>, outcome: Outcome, took: Option<Duration>) {
+    fn completed(
+        self: Arc<Self>,
+        state: &Arc<InstanceState>,
+        outcome: Outcome,
+        took: Option<Duration>,
+        quiet: bool,
+    ) {
         if outcome == Outcome::Failure(Failure::Connect) {
             self.doubt();
         }
-        if state.is_observed() {
+        if !state.is_observed() {
+            return;
+        }
+        let policy = self.publish.policy();
+        if policy.needs().outcomes() {
             // A lease ends wherever it is dropped, also while its caller panics: a second panic would end the process.
-            let heard = || self.publish.policy().on_outcome(state, outcome, took);
+            let heard = || policy.on_outcome(state, outcome, took);
             if catch_unwind(AssertUnwindSafe(heard)).is_err() {
                 tracing::error!(service = %state.service_id(), %outcome, "the policy panicked at the end of a call");
             }
+        }
+        if !quiet {
+            let service = state.service_id();
+            let (instance, elapsed) = (state.instance(), took.unwrap_or_default());
+            let end = AttemptEnd { service, call: None, instance: &instance, attempt: 1, outcome, elapsed };
+            let calls = self.publish.calls();
+            calls.lifecycles.tell(service, "on_attempt", |one| one.on_attempt(&end));
         }
     }
 }

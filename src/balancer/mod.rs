@@ -2,6 +2,7 @@
 
 mod board;
 mod builder;
+mod calls;
 mod choosing;
 mod error;
 mod list;
@@ -13,6 +14,7 @@ mod tree;
 mod view;
 
 pub use builder::LoadBalancerBuilder;
+pub(crate) use calls::CallSettings;
 pub use choosing::Choosing;
 pub use error::{ChooseError, ChooseErrorKind};
 pub use load_balancer::LoadBalancer;

@@ -6,20 +6,20 @@ use std::task::{Context, Poll};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::{Choice, Failure, Outcome};
+use super::{Failure, Lease, Outcome};
 
-/// A response that can carry a [`Choice`] to the end of its body.
+/// A response that can carry a [`Lease`] to the end of its body.
 pub trait Track {
     /// The response with the lease in its body.
     type Tracked;
     /// Puts the lease into the body.
-    fn track(self, lease: Choice) -> Self::Tracked;
+    fn track(self, lease: Lease) -> Self::Tracked;
 }
 
 impl<B: Body> Track for http::Response<B> {
     type Tracked = http::Response<TrackedBody<B>>;
 
-    fn track(self, lease: Choice) -> Self::Tracked {
+    fn track(self, lease: Lease) -> Self::Tracked {
         let status = self.status().as_u16();
         self.map(|body| TrackedBody::new(body, lease, status, |_| Failure::Reset))
     }
@@ -37,7 +37,7 @@ pin_project! {
 
 /// The lease, and what it reports when nobody says otherwise.
 struct Held {
-    lease: Option<Choice>,
+    lease: Option<Lease>,
     status: u16,
 }
 
@@ -58,7 +58,7 @@ impl Drop for Held {
 
 impl<B: Body> TrackedBody<B> {
     /// `classify` says what an error of the body means.
-    pub(crate) fn new(inner: B, mut lease: Choice, status: u16, classify: fn(&B::Error) -> Failure) -> Self {
+    pub(crate) fn new(inner: B, mut lease: Lease, status: u16, classify: fn(&B::Error) -> Failure) -> Self {
         lease.answered();
         let mut lease = Held { lease: Some(lease), status };
         if inner.is_end_stream() {

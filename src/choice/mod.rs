@@ -1,13 +1,17 @@
 //! What a balancer gives: a [`Choice`], which is the lease of an instance, and its [`Outcome`].
 
 mod body;
+mod lease;
 mod outcome;
 
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use body::{Track, TrackedBody};
+pub(crate) use lease::Ending;
+pub use lease::Lease;
 pub use outcome::{Failure, Outcome};
 
 use crate::state::InstanceState;
@@ -39,6 +43,8 @@ pub struct Choice {
     probe: bool,
     /// Whether its end is told even if nobody asked: a probing call, or one that was never sent.
     tells: bool,
+    /// Whether somebody else tells of the end of this attempt: a call that knows more of it.
+    quiet: bool,
 }
 
 impl Choice {
@@ -47,7 +53,30 @@ impl Choice {
     pub(crate) fn new(state: &Arc<InstanceState>, probe: bool) -> Self {
         state.enter();
         let started = if state.is_timed() { state.service().now() } else { 0 };
-        Self { state: Arc::clone(state), started, outcome: Outcome::Cancelled, probe, tells: probe }
+        Self {
+            state: Arc::clone(state),
+            started,
+            outcome: Outcome::Cancelled,
+            probe,
+            tells: probe,
+            quiet: false,
+        }
+    }
+
+    /// The instance, for another lease on it later.
+    pub(crate) fn anchor(&self) -> Anchor {
+        Anchor(Arc::clone(&self.state))
+    }
+
+    /// The end of this attempt is told by somebody who knows more of it.
+    pub(crate) fn hush(&mut self) {
+        self.quiet = true;
+    }
+
+    /// How long ago the instance was chosen, if that is kept.
+    pub(crate) fn elapsed(&self) -> Option<Duration> {
+        let since = |started| Duration::from_nanos(self.state.service().now().saturating_sub(started));
+        (self.started != 0).then(|| since(self.started))
     }
 
     /// The instance, with the metadata that the newest list gave it.
@@ -95,7 +124,7 @@ impl Choice {
     /// A body that breaks off counts as [`Failure::Reset`]; one that the caller drops before its end as
     /// [`Outcome::Cancelled`], unless the status is a failure already.
     pub fn track<R: Track>(self, response: R) -> R::Tracked {
-        response.track(self)
+        response.track(self.into())
     }
 
     /// Awaits `call` under this lease and [`track`](Self::track)s its response; an error counts as what `classify` says.
@@ -120,12 +149,22 @@ impl Choice {
     }
 }
 
+/// An instance to come back to, without a lease on it.
+pub(crate) struct Anchor(Arc<InstanceState>);
+
+impl Anchor {
+    /// A new lease on the instance.
+    pub(crate) fn lease(&self) -> Choice {
+        Choice::new(&self.0, false)
+    }
+}
+
 impl Drop for Choice {
     #[inline]
     fn drop(&mut self) {
         self.state.leave();
         if self.tells || self.state.is_observed() {
-            InstanceState::report(&self.state, self.outcome, self.started, self.probe);
+            InstanceState::report(&self.state, self.outcome, self.started, self.probe, self.quiet);
         }
     }
 }

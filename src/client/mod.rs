@@ -1,5 +1,12 @@
-//! Clients that call services through balancers, each a cargo feature.
+//! Clients: what sends a request to the instance that was chosen.
+//!
+//! [`LoadBalancerClient`] is for anything that can be called; [`reqwest`] is a client of its own, with a feature.
 
+mod load_balancer_client;
 #[cfg(feature = "reqwest")]
 #[cfg_attr(docsrs, doc(cfg(feature = "reqwest")))]
 pub mod reqwest;
+mod transform;
+
+pub use load_balancer_client::{Attempt, ClientError, LoadBalancerClient};
+pub use transform::{Outgoing, RequestTransformer};

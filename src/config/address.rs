@@ -1,7 +1,9 @@
 //! Which property a key means: its prefix, whose it is, and its name in the spelling of the documentation.
 
+use super::error::{Place, Warning};
 use super::key::{self, Token, uniform};
-use super::names::{INSTANCE_NAMES, MAPS, MEANINGLESS, PROPERTIES, ROUTE_NAMES, SPRING_ONLY, Shape};
+use super::meaningless;
+use super::names::{self, ALIASES, INSTANCE_NAMES, KEYED, MAPS, PROPERTIES, ROUTE_NAMES, Shape};
 
 /// The family of keys one belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +78,23 @@ pub(crate) fn place_in_list(at: usize) -> String {
 pub(crate) struct Unknown {
     pub(crate) nearest: Option<String>,
     pub(crate) reason: &'static str,
+    /// Whether Spring knows the key: then it is accepted.
+    pub(crate) accepted: bool,
+}
+
+impl Unknown {
+    fn new(nearest: Option<String>, reason: &'static str) -> Self {
+        Self { nearest, reason, accepted: false }
+    }
+
+    pub(crate) fn accepted(reason: &'static str) -> Self {
+        Self { nearest: None, reason, accepted: true }
+    }
+
+    pub(crate) fn warning(self, key: &str, place: &Place) -> Warning {
+        let Self { nearest, reason, accepted } = self;
+        Warning { key: key.to_owned(), place: place.clone(), nearest, reason: reason.to_owned(), accepted }
+    }
 }
 
 /// Reads what follows a prefix.
@@ -97,8 +116,11 @@ pub(crate) fn address(prefix: Prefix, rest: &[Token]) -> Result<Address, Unknown
 /// An id may hold dots, and a nested key and a dotted one are equal, so where the id ends is found by what follows
 /// it: the shortest id after which a property we know is left.
 fn client(prefix: Prefix, rest: &[Token]) -> Result<Address, Unknown> {
-    let found = (1..rest.len()).find_map(|end| Some((end, property_name(&rest[end..], true)?)));
-    let Some((end, name)) = found else {
+    let found = (1..rest.len()).find_map(|end| match property_name(&rest[end..], true) {
+        Some(name) => Some(Ok((end, name))),
+        None => meaningless::reason(meaningless::OURS, &rest[end..]).map(Err),
+    });
+    let Some(found) = found else {
         // No property is known there: then the id is what its writer kept together in one key.
         let node = rest.first().map_or(0, Token::node);
         let own = rest.iter().take_while(|token| token.node() == node).count();
@@ -106,23 +128,21 @@ fn client(prefix: Prefix, rest: &[Token]) -> Result<Address, Unknown> {
         let below = format!("{}.clients.{}", prefix.as_str(), key::joined(&rest[..end]));
         return Err(unknown(&below, &rest[end..], true));
     };
+    let (end, name) = found.map_err(Unknown::accepted)?;
     let id = key::joined(&rest[..end]);
     // `clients.<id>.hint.<id>` is Spring's long form of `clients.<id>.hint`.
     let mapped = MAPS.iter().find_map(|map| Some((*map, name.strip_prefix(map)?.strip_prefix('.')?)));
     let name = match mapped {
         Some((map, of)) if of == key::fold(&id) || of == "default" => map.to_owned(),
         Some(_) => {
-            return Err(Unknown {
-                nearest: None,
-                reason: "what stands below clients.<id> counts for that id only",
-            });
+            return Err(Unknown::new(None, "what stands below clients.<id> counts for that id only"));
         }
         None => name,
     };
     let global_only = PROPERTIES.iter().any(|property| property.global_only && property.name == root(&name));
     if global_only {
         let reason = "read for the whole process only, not below clients.<id>";
-        return Err(Unknown { nearest: Some(format!("{}.{}", prefix.as_str(), root(&name))), reason });
+        return Err(Unknown::new(Some(format!("{}.{}", prefix.as_str(), root(&name))), reason));
     }
     Ok(Address { owner: Owner::Service(key::fold(&id)), id, name })
 }
@@ -140,13 +160,10 @@ fn instance(rest: &[Token]) -> Result<Address, Unknown> {
         let name = format!("{}.{name}", place_in_list(place));
         return Ok(Address { owner: Owner::Instances(key::fold(&id)), id, name });
     }
+    if let Some(reason) = meaningless::reason(meaningless::SIMPLE, rest) {
+        return Err(Unknown::accepted(reason));
+    }
     let below = at.map_or(rest, |at| &rest[at + 1..]);
-    let reason = match rest.first() {
-        Some(first) if first.is("order") || first.is("local") => {
-            "a property of Spring that this version does not read"
-        }
-        _ => "unknown property",
-    };
     let near = match at {
         Some(at) if at > 1 => key::nearest(&key::joined(below), INSTANCE_NAMES.iter().copied())
             .map(|name| format!("{prefix}.{}.{name}", key::render(&rest[..=at]))),
@@ -155,13 +172,12 @@ fn instance(rest: &[Token]) -> Result<Address, Unknown> {
             .and_then(|first| key::nearest(&first.text(), ["instances"]))
             .map(|name| format!("{prefix}.{name}")),
     };
-    Err(Unknown { nearest: near.filter(|_| reason == "unknown property"), reason })
+    Err(Unknown::new(near, "unknown property"))
 }
 
 /// The name of one value of an instance.
 fn instance_name(rest: &[Token]) -> Option<String> {
-    let name =
-        INSTANCE_NAMES.iter().find(|name| rest.first().is_some_and(|first| first.is(&uniform(name))))?;
+    let name = INSTANCE_NAMES.iter().find(|name| rest.first().is_some_and(|first| first.is(name)))?;
     match (*name, &rest[1..]) {
         ("metadata", []) => None,
         // A metadata key is data: it keeps its spelling.
@@ -186,11 +202,18 @@ pub(crate) fn property_name(rest: &[Token], in_client: bool) -> Option<String> {
     if first.is("routing") {
         return route_name(&rest[1..]);
     }
+    if let Some(below) = below(rest, KEYED) {
+        // A key of the map is data: it keeps its spelling but for the case, in which media types do not differ.
+        let of = key::joined(below).to_ascii_lowercase();
+        return Some(if of.is_empty() { KEYED.to_owned() } else { format!("{KEYED}.{of}") });
+    }
+    if let Some((_, name)) = ALIASES.iter().find(|(alias, _)| below(rest, alias).is_some_and(<[_]>::is_empty))
+    {
+        return Some((*name).to_owned());
+    }
     let names = rest.iter().take_while(|token| token.name().is_some()).count();
-    let property = PROPERTIES.iter().find(|property| {
-        let parts = property.name.split('.');
-        parts.clone().count() == names && parts.zip(rest).all(|(part, token)| token.is(&uniform(part)))
-    })?;
+    let spelt: Vec<String> = rest[..names].iter().filter_map(Token::name).map(uniform).collect();
+    let property = names::spelt(&spelt.join("."))?;
     match (property.shape, &rest[names..]) {
         (_, []) => Some(property.name.to_owned()),
         (Shape::List(_), [Token::Index { at, .. }]) => {
@@ -202,12 +225,14 @@ pub(crate) fn property_name(rest: &[Token], in_client: bool) -> Option<String> {
 
 /// The map that a key stands in, and what follows its name.
 fn map_of(rest: &[Token]) -> Option<(&'static str, &[Token])> {
-    MAPS.iter().find_map(|map| {
-        let parts: Vec<&str> = map.split('.').collect();
-        let (name, of) = rest.split_at_checked(parts.len())?;
-        let named = parts.iter().zip(name).all(|(part, token)| token.is(&uniform(part)));
-        named.then_some((*map, of))
-    })
+    MAPS.iter().find_map(|map| Some((*map, below(rest, map)?)))
+}
+
+/// What follows a name.
+fn below<'a>(rest: &'a [Token], name: &str) -> Option<&'a [Token]> {
+    let parts = name.split('.');
+    let (named, of) = rest.split_at_checked(parts.clone().count())?;
+    parts.zip(named).all(|(part, token)| token.is(part)).then_some(of)
 }
 
 fn route_name(rest: &[Token]) -> Option<String> {
@@ -232,16 +257,8 @@ fn route_name(rest: &[Token]) -> Option<String> {
 
 /// What to say of a key that is none of ours.
 fn unknown(below: &str, rest: &[Token], in_client: bool) -> Unknown {
-    let spring = |name: &&&str| rest.first().is_some_and(|first| first.is(&uniform(name)));
-    let caffeine = rest.len() > 1 && rest[0].is("cache") && rest[1].is("caffeine");
-    if caffeine || SPRING_ONLY.iter().find(spring).is_some() {
-        return Unknown { nearest: None, reason: "a property of Spring that this version does not read" };
-    }
-    let joined = uniform(&key::joined(rest));
-    if MEANINGLESS.iter().any(|name| uniform(name) == joined) {
-        let reason =
-            "a property of Spring that has no meaning here: checks and look-ups are loops of their own";
-        return Unknown { nearest: None, reason };
+    if let Some(reason) = meaningless::reason(meaningless::OURS, rest) {
+        return Unknown::accepted(reason);
     }
     let known = PROPERTIES.iter().filter(|property| !(in_client && property.global_only));
     let near = match rest {
@@ -255,9 +272,12 @@ fn unknown(below: &str, rest: &[Token], in_client: bool) -> Unknown {
         }
         _ => key::nearest(
             &key::joined(rest),
-            known.map(|property| property.name).chain(MAPS.iter().copied()).chain(["routing", "clients"]),
+            known
+                .map(|property| property.name)
+                .chain(MAPS.iter().copied())
+                .chain([KEYED, "routing", "clients"]),
         )
         .map(str::to_owned),
     };
-    Unknown { nearest: near.map(|name| format!("{below}.{name}")), reason: "unknown property" }
+    Unknown::new(near.map(|name| format!("{below}.{name}")), "unknown property")
 }

@@ -161,6 +161,30 @@ impl LoadBalancerProperties {
         }
     }
 
+    /// The cache as it is used: with health checks that ask for the list again (`health-check.refetch-instances`), a list is
+    /// refreshed at least as often as they say.
+    ///
+    /// ```
+    /// use evenkeel::config::{HealthCheckProperties, LoadBalancerProperties, StageName};
+    /// use std::time::Duration;
+    ///
+    /// let check = HealthCheckProperties::default()
+    ///     .with_refetch_instances(true)
+    ///     .with_refetch_instances_interval(Duration::from_secs(10));
+    /// let orders = LoadBalancerProperties::default().with_health_check(check);
+    /// assert_eq!(orders.caching().ttl, Duration::from_secs(35));      // nobody checks
+    /// let orders = orders.with_configurations([StageName::HealthCheck]);
+    /// assert_eq!(orders.caching().ttl, Duration::from_secs(10));
+    /// ```
+    pub fn caching(&self) -> CacheProperties {
+        let cache = self.cache.clone();
+        if !self.health_check.refetch_instances || !self.configurations.contains(&StageName::HealthCheck) {
+            return cache;
+        }
+        let ttl = cache.ttl.min(self.health_check.refetch_instances_interval);
+        cache.with_ttl(ttl)
+    }
+
     setters! {
         /// Sets whether requests are balanced at all. Default: `true`.
         with_enabled(enabled: bool) = enabled;
@@ -257,5 +281,30 @@ impl GlobalProperties {
             eager_load.into_iter().map(Into::into).collect();
         /// Sets how many services that no configuration names are kept. Default: 256.
         with_cache_capacity(cache_capacity: u64) = cache_capacity;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refetching_shortens_the_ttl_and_never_lengthens_it() {
+        let seconds = |refetch: bool, interval, stages: &[StageName]| {
+            let check = HealthCheckProperties::default()
+                .with_refetch_instances(refetch)
+                .with_refetch_instances_interval(Duration::from_secs(interval));
+            let properties = LoadBalancerProperties::default()
+                .with_health_check(check)
+                .with_configurations(stages.iter().copied());
+            let cache = properties.caching();
+            (cache.ttl.as_secs(), cache.hard_age().as_secs())
+        };
+        let checked = [StageName::HealthCheck];
+        assert_eq!(seconds(true, 10, &checked), (10, 20));
+        assert_eq!(seconds(true, 60, &checked), (35, 70));
+        assert_eq!(seconds(false, 10, &checked), (35, 70));
+        // As in Spring, where it is the health check that asks again.
+        assert_eq!(seconds(true, 10, &[StageName::Weighted]), (35, 70));
     }
 }

@@ -50,6 +50,7 @@ fn layer(leaves: Vec<Leaf>) -> (Layer, Vec<String>) {
         }
     }
     layer.take(found, &mut issues);
+    layer.check(&mut issues);
     layer.check_routes(&mut issues);
     // The place says nothing here: the format knows it.
     problems.extend(issues.problems.iter().map(|bad| bad.to_string().replacen("code: ", "", 1)));

@@ -4,50 +4,91 @@ use super::address::Owner;
 use super::balancer::{GlobalProperties, LoadBalancerProperties, trimmed};
 use super::choices::Preset;
 use super::key::fold;
-use super::layer::{self, Layer, Section};
-use super::names::{EAGER, HEALTH_PATH, PROPERTIES, Shape};
+use super::layer::{self, Layer, Section, Setting};
+use super::names::{EAGER, HEALTH_PATH, KEYED, PROPERTIES, Shape};
+use super::read;
+use std::collections::BTreeMap;
+
+/// Where the values of one service are looked for.
+pub(crate) struct Stack<'a> {
+    /// Its own values layer by layer, then those of all, strongest first.
+    sections: Vec<&'a Section>,
+    layers: [&'a Layer; 3],
+    own: Owner,
+    service: String,
+}
+
+impl<'a> Stack<'a> {
+    pub(crate) fn of(layers: [&'a Layer; 3], service: &str) -> Self {
+        let own = Owner::Service(fold(service));
+        let of = |owner: &Owner| layers.map(|layer| layer.sections.get(owner)).into_iter().flatten();
+        Self { sections: of(&own).chain(of(&Owner::Global)).collect(), layers, own, service: fold(service) }
+    }
+
+    /// The value that counts.
+    pub(crate) fn find(&self, name: &str) -> Option<&'a Setting> {
+        self.sections.iter().find_map(|section| section.settings.get(name))
+    }
+
+    /// The section whose list counts.
+    pub(crate) fn list(&self, root: &str) -> Option<&'a Section> {
+        self.sections.iter().copied().find(|section| section.has(root))
+    }
+
+    /// What a map holds for the service: its own value, by either spelling, layer by layer; else the one of all.
+    pub(crate) fn mapped(&self, map: &str) -> Option<&'a Setting> {
+        let of = |layer: &'a Layer, owner: &Owner, name: &str| layer.sections.get(owner)?.settings.get(name);
+        let listed = format!("{map}.{}", self.service);
+        self.layers
+            .into_iter()
+            .find_map(|layer| of(layer, &self.own, map).or_else(|| of(layer, &Owner::Global, &listed)))
+            .or_else(|| self.layers.into_iter().find_map(|layer| of(layer, &Owner::Global, map)))
+    }
+
+    /// The entries of a map that is merged entry by entry, in the order of their keys.
+    pub(crate) fn entries(&self, map: &str) -> BTreeMap<&'a str, &'a Setting> {
+        let mut entries = BTreeMap::new();
+        for section in self.sections.iter().rev() {
+            let below = section.settings.range(format!("{map}.")..);
+            let of = below
+                .map_while(|(name, setting)| Some((name.strip_prefix(map)?.strip_prefix('.')?, setting)));
+            entries.extend(of);
+        }
+        entries
+    }
+
+    /// The preset that the defaults come from.
+    pub(crate) fn preset(&self) -> Preset {
+        self.find("preset").and_then(|setting| Preset::read(&setting.text)).unwrap_or_default()
+    }
+}
 
 /// The values of one service from layers, strongest first.
 ///
 /// Every value was checked when its layer was read, so what a reader refuses here does not occur; it would leave the
 /// default.
 pub(crate) fn of_service(layers: [&Layer; 3], service: &str) -> LoadBalancerProperties {
-    let own = Owner::Service(fold(service));
-    let of = |owner: &Owner| layers.map(|layer| layer.sections.get(owner)).into_iter().flatten();
-    let stack: Vec<&Section> = of(&own).chain(of(&Owner::Global)).collect();
-    let find = |name: &str| stack.iter().find_map(|section| section.settings.get(name));
-    let list = |root: &str| stack.iter().copied().find(|section| section.has(root));
-
-    let preset = find("preset").and_then(|setting| Preset::read(&setting.text)).unwrap_or_default();
-    let mut properties = LoadBalancerProperties::for_preset(preset);
+    let stack = Stack::of(layers, service);
+    let mut properties = LoadBalancerProperties::for_preset(stack.preset());
     for property in PROPERTIES {
         let _ = match property.shape {
-            Shape::One(read) => find(property.name).map(|setting| read(&mut properties, &setting.text)),
+            Shape::One(read) => stack.find(property.name).map(|setting| read(&mut properties, &setting.text)),
             Shape::List(read) => {
-                list(property.name).map(|section| read(&mut properties, &section.words(property.name)))
+                stack.list(property.name).map(|section| read(&mut properties, &section.words(property.name)))
             }
         };
     }
-    if let Some(section) = list("routing") {
+    if let Some(section) = stack.list("routing") {
         properties.routing = layer::routes(section).into_iter().map(|(route, ..)| route).collect();
     }
-    properties.hint = mapped(layers, &own, service, "hint").and_then(|text| trimmed(&text));
-    if let Some(path) = mapped(layers, &own, service, HEALTH_PATH) {
-        path.trim().clone_into(&mut properties.health_check.path);
+    for (of, setting) in stack.entries(KEYED) {
+        let _ = read::read_media_type(&mut properties, of, &setting.text);
+    }
+    properties.hint = stack.mapped("hint").and_then(|setting| trimmed(&setting.text));
+    if let Some(path) = stack.mapped(HEALTH_PATH) {
+        path.text.trim().clone_into(&mut properties.health_check.path);
     }
     properties
-}
-
-/// What a map holds for one service: its own value, by either spelling, layer by layer; else the one of all.
-fn mapped(layers: [&Layer; 3], own: &Owner, service: &str, map: &str) -> Option<String> {
-    let of = |layer: &Layer, owner: &Owner, name: &str| {
-        Some(layer.sections.get(owner)?.settings.get(name)?.text.clone())
-    };
-    let listed = format!("{map}.{}", fold(service));
-    layers
-        .into_iter()
-        .find_map(|layer| of(layer, own, map).or_else(|| of(layer, &Owner::Global, &listed)))
-        .or_else(|| layers.into_iter().find_map(|layer| of(layer, &Owner::Global, map)))
 }
 
 /// The values of the process from layers, strongest first.

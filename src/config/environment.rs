@@ -3,11 +3,12 @@
 //! A variable's name has neither dots nor dashes, so it is read backwards from what is known: the names of the
 //! properties, and the service ids that file, code and eager load speak of.
 
-use super::address::{self, Address, Owner, Prefix, place_in_list};
+use super::address::{self, Address, Owner, Prefix, Unknown, place_in_list};
 use super::error::{Issues, Place};
 use super::key;
 use super::layer::{Found, Layer, Leaf, Setting};
-use super::names::{EAGER, INSTANCE_NAMES, MAPS, PROPERTIES, ROUTE_NAMES, Shape};
+use super::meaningless::{self, Meaningless};
+use super::names::{ALIASES, EAGER, INSTANCE_NAMES, KEYED, MAPS, PROPERTIES, ROUTE_NAMES, Shape};
 
 const PREFIXES: [(&str, Prefix); 4] = [
     ("EVENKEEL_", Prefix::Evenkeel),
@@ -16,16 +17,24 @@ const PREFIXES: [(&str, Prefix); 4] = [
     ("SPRING_CLOUD_DISCOVERY_CLIENT_SIMPLE_", Prefix::Simple),
 ];
 
+/// What the other layers spell out, and a variable's name can only hint at.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    /// Service ids.
+    pub(crate) ids: Vec<String>,
+    /// Media types.
+    pub(crate) media_types: Vec<String>,
+}
+
 /// Reads the variables below our prefixes into a layer.
-pub(crate) fn read(variables: &[(String, String)], known: &[String], issues: &mut Issues) -> Layer {
+pub(crate) fn read(variables: &[(String, String)], mut known: Known, issues: &mut Issues) -> Layer {
     let mut layer = Layer::default();
-    let mut known = known.to_vec();
     let ours: Vec<_> =
         variables.iter().filter_map(|(name, value)| Some((strip(name)?, name, value))).collect();
     // Names in a value are spelt as their writer wants them, so they are known before names of variables are read.
     for ((prefix, parts), _, value) in &ours {
         if *prefix != Prefix::Simple && listed(parts, EAGER).is_some() {
-            known.extend(super::names::comma_list(value).map(str::to_owned));
+            known.ids.extend(super::read::comma_list(value).map(str::to_owned));
         }
     }
     let mut found = Vec::new();
@@ -46,8 +55,7 @@ pub(crate) fn read(variables: &[(String, String)], known: &[String], issues: &mu
                 issues.refuse_because(name, value, &place, reason);
             }
             Located::Nowhere => {
-                let (nearest, reason) = nowhere(prefix, &parts);
-                issues.warn(name, &place, nearest, reason);
+                issues.warnings.push(nowhere(prefix, &parts).warning(name, &place));
             }
         }
     }
@@ -58,20 +66,22 @@ pub(crate) fn read(variables: &[(String, String)], known: &[String], issues: &mu
 
 /// Variables with dots in their names, which containers allow, are keys as in a file.
 fn dotted(variables: &[(String, String)], layer: &mut Layer, issues: &mut Issues) {
-    let leaves = variables.iter().filter(|(name, _)| name.contains('.')).map(|(name, value)| {
-        let mut path = Vec::new();
-        key::split(name, 0, &mut path);
-        let place = Place::Environment { variable: name.as_str().into() };
-        Leaf { path, text: Some(value.clone()), place }
-    });
-    layer.absorb(leaves.collect(), issues);
+    let leaves =
+        variables.iter().filter(|(name, _)| name.contains('.') && is_ours(name)).map(|(name, value)| {
+            let mut path = Vec::new();
+            key::split(name, 0, &mut path);
+            let place = Place::Environment { variable: name.as_str().into() };
+            Leaf { path, text: Some(value.clone()), place }
+        });
+    let leaves: Vec<Leaf> = leaves.collect();
+    layer.absorb(&leaves, issues);
 }
 
-/// Whether a variable is one of ours.
-pub(crate) fn is_ours(variable: &str) -> bool {
+/// Whether a variable with dots in its name is one of ours.
+fn is_ours(variable: &str) -> bool {
     let mut path = Vec::new();
     key::split(variable, 0, &mut path);
-    strip(variable).is_some() || Prefix::strip(&path).is_some()
+    Prefix::strip(&path).is_some()
 }
 
 /// The prefix and the words after it.
@@ -88,40 +98,49 @@ enum Located {
     Nowhere,
 }
 
-fn locate(prefix: Prefix, parts: &[String], known: &[String]) -> Located {
+fn locate(prefix: Prefix, parts: &[String], known: &Known) -> Located {
     let global = |name: String| Located::At(Address { owner: Owner::Global, id: String::new(), name });
     match (prefix, parts) {
         (Prefix::Simple, [first, rest @ ..]) if first == "INSTANCES" => {
             let candidates =
                 (1..rest.len()).filter_map(|end| Some((end, instance_name(&rest[end..])?))).take(1);
-            owned(candidates.collect(), rest, known, Owner::Instances)
+            owned(candidates.collect(), rest, &known.ids, Owner::Instances, usize::MAX)
         }
         (Prefix::Simple, _) => Located::Nowhere,
         (_, [first, rest @ ..]) if first == "CLIENTS" => {
             let candidates = (1..rest.len()).filter_map(|end| {
-                let name = property_name(&rest[end..])?;
+                let name = property_name(&rest[end..], known)?;
                 let ours = !PROPERTIES.iter().any(|property| property.global_only && property.name == name);
                 ours.then_some((end, name))
             });
-            owned(candidates.collect(), rest, known, Owner::Service)
+            // `ORDERS_ZOOKEEPER_ENABLED` is nothing of orders, and not the first property of another service.
+            let accepted = (1..rest.len()).find(|end| accepted(meaningless::OURS, &rest[*end..]).is_some());
+            let before = accepted.unwrap_or(usize::MAX);
+            owned(candidates.collect(), rest, &known.ids, Owner::Service, before)
         }
         (_, parts) => match map_of(parts) {
-            Some((map, of)) if !of.is_empty() => match resolve(of, known) {
+            // `HINT_HEADER_NAME` is no hint of a service.
+            Some((_, of)) if !of.is_empty() && PROPERTIES.iter().any(|one| spells(parts, one.name)) => {
+                property_name(parts, known).map_or(Located::Nowhere, global)
+            }
+            Some((map, of)) if !of.is_empty() => match resolve(of, &known.ids) {
                 _ if of == ["DEFAULT"] => global(map.into()),
                 Resolved::Ambiguous(ids) => Located::Ambiguous(ids),
                 Resolved::Known(id) | Resolved::Guessed(id) => global(format!("{map}.{}", key::fold(&id))),
             },
-            _ => property_name(parts).map_or(Located::Nowhere, global),
+            _ => property_name(parts, known).map_or(Located::Nowhere, global),
         },
     }
 }
 
-/// Chooses among the ways to cut a name into id and property: a known id first, else the shortest.
+/// Chooses among the ways to cut a name into id and property: a known id first, else the shortest, if it is shorter than
+/// `before`.
 fn owned(
     candidates: Vec<(usize, String)>,
     parts: &[String],
     known: &[String],
     owner: fn(String) -> Owner,
+    before: usize,
 ) -> Located {
     let mut sure = Vec::new();
     let mut guess = None;
@@ -129,7 +148,8 @@ fn owned(
         match resolve(&parts[..end], known) {
             Resolved::Ambiguous(ids) => return Located::Ambiguous(ids),
             Resolved::Known(id) => sure.push((id, name)),
-            Resolved::Guessed(id) => guess = guess.or(Some((id, name))),
+            Resolved::Guessed(id) if end < before => guess = guess.or(Some((id, name))),
+            Resolved::Guessed(_) => {}
         }
     }
     if sure.len() > 1 {
@@ -184,9 +204,15 @@ fn map_of(parts: &[String]) -> Option<(&'static str, &[String])> {
 }
 
 /// The property these words spell, breaks aside: `CACHE_HARD_AGE` and Spring's `CACHE_HARDAGE`.
-fn property_name(parts: &[String]) -> Option<String> {
+fn property_name(parts: &[String], known: &Known) -> Option<String> {
     if let Some((map, [])) = map_of(parts) {
         return Some(map.into());
+    }
+    if let Some(end) = (1..parts.len()).find(|end| spells(&parts[..*end], KEYED)) {
+        return Some(format!("{KEYED}.{}", media_type(&parts[end..], &known.media_types)?));
+    }
+    if let Some((_, name)) = ALIASES.iter().find(|(alias, _)| spells(parts, alias)) {
+        return Some((*name).to_owned());
     }
     match parts {
         [routing, at, below @ ..] if routing == "ROUTING" && !below.is_empty() => {
@@ -204,6 +230,18 @@ fn property_name(parts: &[String]) -> Option<String> {
     PROPERTIES.iter().find_map(|property| match property.shape {
         Shape::One(_) => spells(parts, property.name).then(|| property.name.to_owned()),
         Shape::List(_) => listed(parts, property.name),
+    })
+}
+
+/// The media type these words spell: one that file or code know, else two words as its halves.
+fn media_type(parts: &[String], known: &[String]) -> Option<String> {
+    let letters = |text: &str| -> String {
+        text.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_uppercase()).collect()
+    };
+    let wanted = letters(&parts.concat());
+    known.iter().find(|one| letters(one) == wanted).cloned().or_else(|| match parts {
+        [kind, sub] => Some(format!("{kind}/{sub}").to_ascii_lowercase()),
+        _ => None,
     })
 }
 
@@ -249,12 +287,23 @@ fn shown(prefix: Prefix, address: &Address) -> String {
 }
 
 /// What to say of a variable that means nothing: the same as of the key it looks like.
-fn nowhere(prefix: Prefix, parts: &[String]) -> (Option<String>, &'static str) {
-    let spelt = |name: &str| name.to_ascii_lowercase();
-    let mut path = Vec::new();
-    key::split(&spelt(&parts.join(".")), 0, &mut path);
-    match address::address(prefix, &path) {
-        Ok(_) => (None, "unknown property"),
-        Err(unknown) => (unknown.nearest, unknown.reason),
+fn nowhere(prefix: Prefix, parts: &[String]) -> Unknown {
+    let table = if prefix == Prefix::Simple { meaningless::SIMPLE } else { meaningless::OURS };
+    // Below `clients` any id may stand before it.
+    let starts = if parts.first().is_some_and(|first| first == "CLIENTS") { 2..parts.len() } else { 0..1 };
+    if let Some(reason) = starts.into_iter().find_map(|from| accepted(table, &parts[from..])) {
+        return Unknown::accepted(reason);
     }
+    let mut path = Vec::new();
+    key::split(&parts.join(".").to_ascii_lowercase(), 0, &mut path);
+    match address::address(prefix, &path) {
+        Ok(_) => Unknown { nearest: None, reason: "unknown property", accepted: false },
+        Err(unknown) => unknown,
+    }
+}
+
+/// The reason why words that begin with a key of this table have no meaning.
+fn accepted(table: &'static [Meaningless], parts: &[String]) -> Option<&'static str> {
+    let begins = |name: &str| (1..=parts.len()).any(|end| spells(&parts[..end], name));
+    table.iter().find(|(name, _)| begins(name)).map(|(_, reason)| *reason)
 }

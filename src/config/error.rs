@@ -1,5 +1,6 @@
 //! What can be wrong with properties, and where.
 
+use serde::{Serialize, Serializer};
 use std::fmt;
 use std::sync::Arc;
 
@@ -35,13 +36,20 @@ impl fmt::Display for Place {
     }
 }
 
+/// As `Display` writes it.
+impl Serialize for Place {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// One thing that is wrong: which key, its value, where, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
     /// The key as written; empty when the text as a whole could not be read.
     pub key: String,
-    /// The value as written; empty when there is none to name.
+    /// The value as written, `******` for a secret; empty when there is none to name.
     pub value: String,
     /// Where it was written.
     pub place: Place,
@@ -98,7 +106,12 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    pub(crate) fn new(problems: Vec<Problem>) -> Self {
+    pub(crate) fn new(mut problems: Vec<Problem>) -> Self {
+        problems.sort_by_cached_key(|problem| match &problem.place {
+            Place::File { name, line } => (0, name.to_string(), line.unwrap_or_default()),
+            Place::Environment { variable } => (1, variable.to_string(), 0),
+            Place::Code => (2, String::new(), 0),
+        });
         Self { problems, source: None }
     }
 
@@ -151,6 +164,9 @@ pub struct Warning {
     pub nearest: Option<String>,
     /// Why it has no effect.
     pub reason: String,
+    /// Whether it is a key of Spring that has no meaning here: accepted, and listed by
+    /// [`Properties::ignored`](super::Properties::ignored) instead of the warnings.
+    pub accepted: bool,
 }
 
 impl fmt::Display for Warning {
@@ -160,6 +176,13 @@ impl fmt::Display for Warning {
             Some(nearest) => write!(f, "; did you mean {nearest}?"),
             None => Ok(()),
         }
+    }
+}
+
+/// As `Display` writes it.
+impl Serialize for Warning {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -188,7 +211,8 @@ impl Issues {
     }
 
     fn problem(&mut self, key: &str, value: &str, place: &Place, reason: String, allowed: String) {
-        let (key, value, place) = (key.to_owned(), value.to_owned(), place.clone());
+        let value = super::names::masked(key, value).to_owned();
+        let (key, place) = (key.to_owned(), place.clone());
         self.problems.push(Problem { key, value, place, reason, allowed });
     }
 
@@ -204,6 +228,7 @@ impl Issues {
             place: place.clone(),
             nearest,
             reason: reason.into(),
+            accepted: false,
         });
     }
 }

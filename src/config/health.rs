@@ -45,6 +45,12 @@ pub struct HealthCheckProperties {
     pub concurrency: u32,
     /// Whether instances are checked again and again, or each only once. Default: true.
     pub repeat_health_check: bool,
+    /// Whether the list is looked up again every [`refetch_instances_interval`](Self::refetch_instances_interval):
+    /// `cache.ttl` is at most that long then. Default: false.
+    pub refetch_instances: bool,
+    /// How often, if [`refetch_instances`](Self::refetch_instances) says so; above zero. Default: 25 s.
+    #[serde(with = "duration::text")]
+    pub refetch_instances_interval: Duration,
 }
 
 impl Default for HealthCheckProperties {
@@ -61,6 +67,8 @@ impl Default for HealthCheckProperties {
             fail_open: true,
             concurrency: 64,
             repeat_health_check: true,
+            refetch_instances: false,
+            refetch_instances_interval: Duration::from_secs(25),
         }
     }
 }
@@ -89,5 +97,9 @@ impl HealthCheckProperties {
         with_concurrency(concurrency: u32) = concurrency;
         /// Sets whether instances are checked again and again. Default: true.
         with_repeat_health_check(repeat_health_check: bool) = repeat_health_check;
+        /// Sets whether the list is looked up again every `refetch_instances_interval`. Default: false.
+        with_refetch_instances(refetch_instances: bool) = refetch_instances;
+        /// Sets how often the list is looked up again. Default: 25 s.
+        with_refetch_instances_interval(refetch_instances_interval: Duration) = refetch_instances_interval;
     }
 }

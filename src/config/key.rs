@@ -33,15 +33,20 @@ impl Token {
         }
     }
 
-    /// Whether this is a name with this uniform spelling.
-    pub(crate) fn is(&self, uniform_name: &str) -> bool {
-        self.name().is_some_and(|name| uniform(name) == uniform_name)
+    /// Whether this is this name, in any spelling.
+    pub(crate) fn is(&self, name: &str) -> bool {
+        self.name().is_some_and(|own| letters(own).eq(letters(name)))
     }
 }
 
 /// A name without case, dashes and underscores: `hard-age`, `hardAge`, `HARD_AGE` are one.
 pub(crate) fn uniform(name: &str) -> String {
-    name.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_ascii_lowercase()).collect()
+    letters(name).collect()
+}
+
+/// The letters that tell names apart.
+fn letters(name: &str) -> impl Iterator<Item = char> {
+    name.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_ascii_lowercase())
 }
 
 /// A service id as it is compared: without ASCII case and without a trailing dot.
@@ -119,12 +124,31 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a s
         return None;
     }
     let name = name.to_ascii_lowercase();
+    let letters = tally(&name);
     candidates
         .into_iter()
+        // At least as many letters differ as one has and the other lacks; saying so is far cheaper than counting all.
+        .filter(|candidate| {
+            let (more, less) =
+                tally(candidate).iter().zip(&letters).fold((0, 0), |(more, less), (theirs, ours)| {
+                    (more + theirs.saturating_sub(*ours), less + ours.saturating_sub(*theirs))
+                });
+            usize::from(more.max(less)) <= candidate.len().div_ceil(3)
+        })
         .map(|candidate| (distance(&name, candidate), candidate))
         .filter(|(distance, candidate)| *distance <= candidate.len().div_ceil(3))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
+}
+
+/// How often each letter occurs; letters that no name of ours has are counted together.
+fn tally(name: &str) -> [u8; 32] {
+    let mut counts = [0; 32];
+    for letter in name.chars() {
+        let at = u32::from(letter).wrapping_sub(u32::from('a')).min(31) as usize;
+        counts[at] += 1;
+    }
+    counts
 }
 
 /// The number of letters to add, drop or change to get from one to the other (Levenshtein).

@@ -2,11 +2,15 @@
 
 use super::address::{self, Address, Owner, Prefix};
 use super::balancer::LoadBalancerProperties;
-use super::error::{Issues, Place};
+use super::error::{Issues, Place, Problem};
 use super::key::{self, Token};
-use super::names::{self, Shape, comma_list};
+use super::names::{self, KEYED, RETRYABLE, Shape};
+use super::placeholder::Resolver;
+use super::read::{self, comma_list};
+use super::retry::RetryableError;
 use super::stages::MetadataRouteProperties;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// A value as a source gives it, before anyone knows what its key means.
 #[derive(Clone, Debug)]
@@ -15,17 +19,6 @@ pub(crate) struct Leaf {
     /// The text as written; `None` for a null or an empty map.
     pub(crate) text: Option<String>,
     pub(crate) place: Place,
-}
-
-impl Leaf {
-    /// Where Spring says which profile a document is for.
-    pub(crate) const PROFILE: &'static str = "spring.config.activate.on-profile";
-
-    fn is_profile(&self) -> bool {
-        let names = Self::PROFILE.split('.');
-        self.path.len() == names.clone().count()
-            && names.zip(&self.path).all(|(name, token)| token.is(&key::uniform(name)))
-    }
 }
 
 /// A value whose key is understood.
@@ -37,12 +30,35 @@ pub(crate) struct Found {
 }
 
 /// A value at its place in a layer.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Setting {
     /// The key as written.
     pub(crate) key: String,
     pub(crate) text: String,
     pub(crate) place: Place,
+}
+
+/// Without a secret.
+impl fmt::Debug for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {:?} ({})", self.key, names::masked(&self.key, &self.text), self.place)
+    }
+}
+
+/// A value that cannot be had, since it holds a placeholder without a meaning.
+pub(crate) struct Unresolved {
+    owner: Owner,
+    root: String,
+    pub(crate) problem: Problem,
+}
+
+impl Unresolved {
+    /// Whether one of these layers says something in its place.
+    pub(crate) fn is_replaced(&self, stronger: &[&Layer]) -> bool {
+        let says =
+            |layer: &&Layer| layer.sections.get(&self.owner).is_some_and(|section| section.has(&self.root));
+        stronger.iter().any(says)
+    }
 }
 
 /// Two settings with one text are the same setting: a moved line is no change.
@@ -75,6 +91,13 @@ impl Section {
             .take_while(move |(name, _)| name.strip_prefix(root).is_some_and(|rest| rest.starts_with('[')))
     }
 
+    /// Where the list `root` is set.
+    #[cfg(feature = "config")]
+    pub(crate) fn first<'a>(&'a self, root: &'a str) -> Option<&'a Place> {
+        let whole = self.settings.get(root);
+        whole.or_else(|| self.items(root).next().map(|(_, setting)| setting)).map(|setting| &setting.place)
+    }
+
     /// The words of the list `root`: its items, or the comma list in one text.
     pub(crate) fn words<'a>(&'a self, root: &'a str) -> Vec<&'a str> {
         match self.settings.get(root) {
@@ -96,32 +119,22 @@ pub(crate) struct Layer {
 
 impl Layer {
     /// Takes in one document: its values replace what earlier documents of the same source say.
-    pub(crate) fn absorb(&mut self, leaves: Vec<Leaf>, issues: &mut Issues) {
+    pub(crate) fn absorb<'a>(&mut self, leaves: impl IntoIterator<Item = &'a Leaf>, issues: &mut Issues) {
         let mut found = Vec::new();
-        let mut profile = None;
         for leaf in leaves {
-            let Some((prefix, rest)) = Prefix::strip(&leaf.path) else {
-                if leaf.is_profile() {
-                    profile = Some(leaf);
-                }
-                continue;
-            };
-            let Some(text) = leaf.text else {
+            let Some((prefix, rest)) = Prefix::strip(&leaf.path) else { continue };
+            let Some(text) = leaf.text.clone() else {
                 self.name_client(prefix, rest);
                 continue;
             };
-            let setting = Setting { key: key::render(&leaf.path), text, place: leaf.place };
+            let setting = Setting { key: key::render(&leaf.path), text, place: leaf.place.clone() };
             match address::address(prefix, rest) {
                 Ok(address) => {
                     self.note(&address.id);
                     found.push(Found { address, prefix, setting });
                 }
-                Err(unknown) => issues.warn(&setting.key, &setting.place, unknown.nearest, unknown.reason),
+                Err(unknown) => issues.warnings.push(unknown.warning(&setting.key, &setting.place)),
             }
-        }
-        if let (Some(leaf), false) = (profile, found.is_empty()) {
-            let reason = "profiles are not read: the values of this document hold whatever the profile";
-            issues.warn(&key::render(&leaf.path), &leaf.place, None, reason);
         }
         self.take(found, issues);
     }
@@ -138,7 +151,7 @@ impl Layer {
         }
     }
 
-    /// Takes in values whose keys are understood.
+    /// Takes in values whose keys are understood, as written; [`Layer::resolve`] reads them.
     pub(crate) fn take(&mut self, found: Vec<Found>, issues: &mut Issues) {
         let document = one_of_each(found, issues);
         // A list counts as one value: the whole of it gives way to a later document.
@@ -149,10 +162,6 @@ impl Layer {
             }
         }
         for found in document {
-            if let Err(allowed) = check(&found.address, &found.setting.text) {
-                issues.refuse(&found.setting.key, &found.setting.text, &found.setting.place, allowed);
-                continue;
-            }
             self.note(&found.address.id);
             let section = self.sections.entry(found.address.owner).or_default();
             if section.id.is_empty() {
@@ -171,6 +180,47 @@ impl Layer {
         if let (true, Some(kept), Some(section)) = (in_list, kept, self.sections.get_mut(&owner)) {
             for (name, setting) in kept.into_iter().filter(|(name, _)| *name != root) {
                 section.settings.entry(name).or_insert(setting);
+            }
+        }
+    }
+
+    /// Replaces the placeholders of all values and checks what comes out. What cannot be replaced is taken out and
+    /// returned: it may be that a stronger layer does not let it count.
+    pub(crate) fn resolve(&mut self, resolver: &Resolver<'_>, issues: &mut Issues) -> Vec<Unresolved> {
+        let mut unresolved = Vec::new();
+        for (owner, section) in &mut self.sections {
+            section.settings.retain(|name, setting| match resolver.resolve(&setting.text) {
+                Ok(text) => {
+                    setting.text = text.into_owned();
+                    true
+                }
+                Err(reason) => {
+                    let (key, place, allowed) = (setting.key.clone(), setting.place.clone(), String::new());
+                    let value = names::masked(&setting.key, &setting.text).to_owned();
+                    let problem = Problem { key, value, place, reason, allowed };
+                    let root = address::root(name).to_owned();
+                    unresolved.push(Unresolved { owner: owner.clone(), root, problem });
+                    false
+                }
+            });
+        }
+        self.check(issues);
+        unresolved
+    }
+
+    /// Reads all values for the sake of their errors.
+    pub(crate) fn check(&self, issues: &mut Issues) {
+        for (owner, section) in &self.sections {
+            for (name, Setting { key, text, place }) in &section.settings {
+                if let Err(allowed) = check(owner, &section.id, name, text) {
+                    issues.refuse(key, text, place, allowed);
+                } else if address::root(name) == RETRYABLE {
+                    for word in comma_list(text).filter(|word| RetryableError::is_foreign(word)) {
+                        let reason =
+                            format!("the Java exception {word} has no meaning here: it retries nothing");
+                        issues.warn(key, place, None, reason);
+                    }
+                }
             }
         }
     }
@@ -221,7 +271,7 @@ pub(crate) fn routes(section: &Section) -> Vec<Route<'_>> {
             *shares = Some(setting);
         }
         // Every value was read once when it was taken in.
-        let _ = names::read_route(route, below_route(below), &setting.text);
+        let _ = read::read_route(route, below_route(below), &setting.text);
     }
     routes.into_values().collect()
 }
@@ -232,15 +282,19 @@ fn below_route(name: &str) -> &str {
 }
 
 /// Reads a value for the sake of its error.
-fn check(address: &Address, text: &str) -> Result<(), String> {
-    let name = address.name.as_str();
-    if address.owner != Owner::Global && key::fold(&address.id).trim().is_empty() {
+fn check(owner: &Owner, id: &str, name: &str, text: &str) -> Result<(), String> {
+    if *owner != Owner::Global && key::fold(id).trim().is_empty() {
         return Err("a service id that is not blank".into());
     }
-    if matches!(address.owner, Owner::Instances(_)) {
+    if matches!(owner, Owner::Instances(_)) {
         return Ok(());
     }
-    if let Some(property) = names::property(address.root()) {
+    if let Some(of) = name.strip_prefix(KEYED) {
+        let read =
+            read::read_media_type(&mut LoadBalancerProperties::default(), of.trim_start_matches('.'), text);
+        return read.map_err(str::to_owned);
+    }
+    if let Some(property) = names::property(address::root(name)) {
         let scratch = &mut LoadBalancerProperties::default();
         return match property.shape {
             Shape::One(read) => read(scratch, text),
@@ -253,7 +307,7 @@ fn check(address: &Address, text: &str) -> Result<(), String> {
         Some("") if !text.trim().is_empty() => Err("a list of routes, routing[0].metadata and so on".into()),
         Some(route) if !route.is_empty() => {
             let below = route.split_once('.').map_or("", |(_, below)| below_route(below));
-            names::read_route(&mut MetadataRouteProperties::default(), below, text).map_err(str::to_owned)
+            read::read_route(&mut MetadataRouteProperties::default(), below, text).map_err(str::to_owned)
         }
         _ => Ok(()),
     }

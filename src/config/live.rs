@@ -75,12 +75,26 @@ impl LiveProperties {
         }
     }
 
-    /// Reads the file again below the environment and code in force; says whether anything changed.
+    /// Reads the file again, and those of the active profiles beside it, below the environment and code in force; says
+    /// whether anything changed.
     ///
     /// The same promises as [`LiveProperties::reload`]. Reads the disk, so call it where that may block.
     #[cfg(feature = "config")]
     #[cfg_attr(docsrs, doc(cfg(feature = "config")))]
     pub fn reload_file(&self, path: impl AsRef<std::path::Path>) -> Result<bool, ConfigError> {
         self.reload(|current| current.clone().with_file(path))
+    }
+
+    /// The same; returns the files that there are to follow, if reading went well.
+    #[cfg(feature = "file")]
+    pub(crate) fn reload_paths(&self, path: &std::path::Path) -> Option<Vec<std::path::PathBuf>> {
+        let mut paths = None;
+        let reloaded = self.reload(|current| {
+            let properties = current.clone().with_file(path)?;
+            paths = Some(properties.paths());
+            Ok(properties)
+        });
+        // The error was logged.
+        reloaded.ok().and(paths)
     }
 }

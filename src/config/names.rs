@@ -3,15 +3,14 @@
 use super::api_version::ApiVersionMatch;
 use super::balancer::{LoadBalancerProperties, trimmed};
 use super::cache::Staleness;
-use super::choices::{PolicyName, Preset, ProbeName, Refresh, StageName, UnknownGroup, ZeroWeight};
-use super::duration::{self, parse_duration};
-use super::retry::RetryableError;
-use super::stages::{MetadataRouteProperties, hash_source};
+use super::choices::{PolicyName, Preset, ProbeName, Refresh, ZeroWeight};
+use super::read::{
+    Allowed, above_zero, flag, from_one, header_name, names_of_services, part, port, put, required,
+    retryable, share, span, stages, statuses, whole,
+};
 use super::subset::SubsetAlgorithm;
-use std::time::Duration;
-
-/// Why a value is refused: what would be allowed.
-pub(crate) type Allowed = &'static str;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 /// How a value is read into its field.
 #[derive(Clone, Copy)]
@@ -39,7 +38,7 @@ const fn one(
     Property { name, global_only: false, shape: Shape::One(read) }
 }
 
-/// Every property but the [`MAPS`], `routing` and `clients`, which are made of names of their own.
+/// Every property but the [`MAPS`], the one that is [`KEYED`], `routing` and `clients`, which are made of names of their own.
 pub(crate) const PROPERTIES: &[Property] = &[
     one("enabled", |to, text| put(&mut to.enabled, flag(text))),
     one("preset", |to, text| put(&mut to.preset, Preset::read(text).ok_or(Preset::ALLOWED))),
@@ -80,6 +79,10 @@ pub(crate) const PROPERTIES: &[Property] = &[
     one("health-check.concurrency", |to, text| put(&mut to.health_check.concurrency, whole(text))),
     one("health-check.repeat-health-check", |to, text| {
         put(&mut to.health_check.repeat_health_check, flag(text))
+    }),
+    one("health-check.refetch-instances", |to, text| put(&mut to.health_check.refetch_instances, flag(text))),
+    one("health-check.refetch-instances-interval", |to, text| {
+        put(&mut to.health_check.refetch_instances_interval, above_zero(text))
     }),
     one("sticky-session.instance-id-cookie-name", |to, text| {
         put(&mut to.sticky_session.instance_id_cookie_name, required(text))
@@ -163,173 +166,39 @@ pub(crate) const MAPS: &[&str] = &["hint", HEALTH_PATH];
 /// The path of health checks.
 pub(crate) const HEALTH_PATH: &str = "health-check.path";
 
-/// Properties of Spring that have no meaning here, since discovery and checks are loops of their own and a round is
-/// published whole.
-pub(crate) const MEANINGLESS: &[&str] = &[
-    "health-check.refetch-instances",
-    "health-check.refetch-instances-interval",
-    "health-check.update-results-list",
-];
+/// Other names of properties: Spring's, where it names what it measures with.
+pub(crate) const ALIASES: &[(&str, &str)] = &[("stats.micrometer.enabled", "stats.enabled")];
 
-/// First names of properties that Spring has and this version does not read.
-pub(crate) const SPRING_ONLY: &[&str] =
-    &["eureka", "zookeeper", "call-get-with-request-on-delegates", "use-raw-status-code-in-response-data"];
+/// The property that is a map by media type: for each, the parameter that holds the version.
+pub(crate) const KEYED: &str = "api-version.media-type-parameters";
+
+/// The list of [`PROPERTIES`] in which Java's exceptions may stand.
+pub(crate) const RETRYABLE: &str = "retry.retryable-exceptions";
+
+/// Properties that are shown as [`MASK`].
+pub(crate) const SECRETS: &[&str] = &["sticky-session.secret"];
+
+/// What is shown in place of a secret.
+pub(crate) const MASK: &str = "******";
+
+/// The text of a value, or what stands for one that is a secret, by its key as written.
+pub(crate) fn masked<'a>(key: &str, text: &'a str) -> &'a str {
+    let last = |key: &str| super::key::uniform(key.rsplit('.').next().unwrap_or_default());
+    if SECRETS.iter().any(|secret| last(secret) == last(key)) { MASK } else { text }
+}
 
 /// The property of this name.
 pub(crate) fn property(name: &str) -> Option<&'static Property> {
     PROPERTIES.iter().find(|property| property.name == name)
 }
 
-fn put<T>(field: &mut T, value: Result<T, Allowed>) -> Result<(), Allowed> {
-    *field = value?;
-    Ok(())
-}
-
-/// A yes or no, with Spring's words for both.
-pub(crate) fn flag(text: &str) -> Result<bool, Allowed> {
-    match text.trim().to_ascii_lowercase().as_str() {
-        "true" | "on" | "yes" | "1" => Ok(true),
-        "false" | "off" | "no" | "0" => Ok(false),
-        _ => Err("true or false (also on, off, yes, no, 1, 0)"),
-    }
-}
-
-fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, Allowed> {
-    let text = text.trim();
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    digits
-        .then(|| text.parse::<u64>().ok().and_then(|number| T::try_from(number).ok()))
-        .flatten()
-        .ok_or("a whole number, 0 or larger, in digits")
-}
-
-fn port(text: &str) -> Result<u16, Allowed> {
-    match whole(text) {
-        Ok(port) if port != 0 => Ok(port),
-        _ => Err("a port, 1 to 65535"),
-    }
-}
-
-fn share(text: &str) -> Result<f64, Allowed> {
-    match text.trim().parse::<f64>() {
-        Ok(share) if share.is_finite() && share >= 1.0 => Ok(share),
-        _ => Err("a number of at least 1, such as 1.5"),
-    }
-}
-
-fn span(text: &str) -> Result<Duration, Allowed> {
-    parse_duration(text).ok_or(duration::ALLOWED)
-}
-
-fn above_zero(text: &str) -> Result<Duration, Allowed> {
-    match span(text)? {
-        Duration::ZERO => Err("a duration above zero, such as 1s, 250ms or PT1S"),
-        above => Ok(above),
-    }
-}
-
-fn required(text: &str) -> Result<String, Allowed> {
-    trimmed(text).ok_or("a text that is not blank")
-}
-
-fn header_name(text: &str) -> Result<String, Allowed> {
-    let text = text.trim();
-    match http::HeaderName::try_from(text) {
-        Ok(_) => Ok(text.to_owned()),
-        Err(_) => Err("the name of a header, such as X-SC-LB-Hint"),
-    }
-}
-
-fn stages(to: &mut LoadBalancerProperties, words: &[&str]) -> Result<(), Allowed> {
-    let read = |word: &&str| StageName::read(word).ok_or(StageName::ALLOWED);
-    put(&mut to.configurations, words.iter().map(read).collect())
-}
-
-fn statuses(to: &mut LoadBalancerProperties, words: &[&str]) -> Result<(), Allowed> {
-    let read = |word: &&str| match whole::<u16>(word) {
-        Ok(status @ 100..=999) => Ok(status),
-        _ => Err("statuses of HTTP, such as 502, 503"),
-    };
-    put(&mut to.retry.retryable_status_codes, words.iter().map(read).collect())
-}
-
-fn retryable(to: &mut LoadBalancerProperties, words: &[&str]) -> Result<(), Allowed> {
-    let mut kinds = Vec::new();
-    for word in words {
-        for kind in RetryableError::of_word(word).ok_or(RetryableError::ALLOWED)? {
-            if !kinds.contains(kind) {
-                kinds.push(*kind);
-            }
-        }
-    }
-    put(&mut to.retry.retryable_exceptions, Ok(kinds))
-}
-
-fn from_one(text: &str) -> Result<u32, Allowed> {
-    match whole(text)? {
-        0 => Err("a whole number, 1 or larger, in digits"),
-        number => Ok(number),
-    }
-}
-
-fn part(text: &str) -> Result<f64, Allowed> {
-    match text.trim().parse::<f64>() {
-        Ok(part) if (0.0..=1.0).contains(&part) => Ok(part),
-        _ => Err("a number from 0 to 1, such as 0.5"),
-    }
-}
-
-fn names_of_services(names: &[&str]) -> Result<(), Allowed> {
-    if names.iter().all(|name| !super::key::fold(name.trim()).is_empty()) {
-        Ok(())
-    } else {
-        Err("names of services that are not blank")
-    }
-}
-
-/// Reads one value of a route.
-pub(crate) fn read_route(to: &mut MetadataRouteProperties, name: &str, text: &str) -> Result<(), Allowed> {
-    match name {
-        "metadata" => put(&mut to.metadata, required(text)),
-        "header" => put(&mut to.header, header_name(text).map(Some)),
-        "cookie" => put(&mut to.cookie, required(text).map(Some)),
-        "query" => put(&mut to.query, required(text).map(Some)),
-        "unknown" => put(&mut to.unknown, UnknownGroup::read(text).ok_or(UnknownGroup::ALLOWED)),
-        "hash" => match hash_source(text) {
-            Some((word, name)) => put(&mut to.hash, Ok(Some(format!("{word}:{name}")))),
-            None => Err("header:<name>, cookie:<name> or query:<name>"),
-        },
-        "percent" => comma_list(text).try_for_each(|share| {
-            let (group, percent) = share.split_once('=').ok_or(SHARES)?;
-            put_share(to, group, percent).map_err(|_| SHARES)
-        }),
-        _ if name.starts_with("percent.") => put_share(to, &name["percent.".len()..], text),
-        _ => {
-            to.fallback.extend(comma_list(text).map(str::to_owned));
-            Ok(())
-        }
-    }
-}
-
-/// What a list of shares may be.
-const SHARES: Allowed =
-    "a list such as canary=5, beta=0.5: values of the metadata key, and a percentage from 0 to 100 each";
-
-fn put_share(to: &mut MetadataRouteProperties, group: &str, text: &str) -> Result<(), Allowed> {
-    let text = text.trim();
-    let group = trimmed(group).ok_or("a percentage for a value of the metadata key, which is not blank")?;
-    match text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>() {
-        Ok(percent) if (0.0..=100.0).contains(&percent) => {
-            to.percent.insert(group, percent);
-            Ok(())
-        }
-        _ => Err("a percentage from 0 to 100, such as 5 or 0.5"),
-    }
-}
-
-/// The words of a comma list; blanks between commas are no words.
-pub(crate) fn comma_list(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',').map(str::trim).filter(|word| !word.is_empty())
+/// The property of this name without case, dashes and underscores.
+pub(crate) fn spelt(uniform_name: &str) -> Option<&'static Property> {
+    // A file may hold thousands of keys, each compared in several places of its path.
+    static SPELT: LazyLock<HashMap<String, &Property>> = LazyLock::new(|| {
+        PROPERTIES.iter().map(|property| (super::key::uniform(property.name), property)).collect()
+    });
+    SPELT.get(uniform_name).copied()
 }
 
 #[cfg(test)]
@@ -340,8 +209,11 @@ mod tests {
 
     #[test]
     fn no_two_names_are_spelt_alike_in_the_environment() {
-        let names: BTreeSet<_> =
-            PROPERTIES.iter().map(|property| uniform(property.name).replace('.', "")).collect();
-        assert_eq!(names.len(), PROPERTIES.len());
+        let mut names: Vec<&str> = PROPERTIES.iter().map(|property| property.name).collect();
+        names.extend(MAPS.iter().chain([&KEYED, &"routing", &"clients"]));
+        names.extend(ALIASES.iter().map(|(alias, _)| *alias));
+        names.extend(crate::config::meaningless::OURS.iter().map(|(name, _)| *name));
+        let spelt: BTreeSet<_> = names.iter().map(|name| uniform(name).replace('.', "")).collect();
+        assert_eq!(spelt.len(), names.len());
     }
 }

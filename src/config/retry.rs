@@ -32,22 +32,54 @@ impl RetryableError {
         if let Some(kind) = Self::read(word) {
             return ALL.iter().position(|one| *one == kind).map(|at| &ALL[at..=at]);
         }
-        let word = word.trim();
-        let (package, class) = word.rsplit_once('.')?;
-        if package.is_empty() || class.is_empty() {
-            return None;
-        }
-        Some(match class {
+        Some(match java_class(word.trim())? {
             "Throwable" | "Exception" | "RuntimeException" => ALL,
             // Its time-out and its refused connection are kinds of it in Java too.
-            "IOException" | "ResourceAccessException" | "WebClientRequestException" => &ALL[..3],
-            "ConnectException" | "NoRouteToHostException" | "UnknownHostException" => &ALL[..1],
-            "TimeoutException" | "SocketTimeoutException" | "HttpTimeoutException" => &ALL[1..2],
+            "IOException"
+            | "UncheckedIOException"
+            | "ResourceAccessException"
+            | "RestClientException"
+            | "WebClientException"
+            | "WebClientRequestException" => &ALL[..3],
+            "ConnectException"
+            | "ConnectTimeoutException"
+            | "HttpConnectTimeoutException"
+            | "HttpHostConnectException"
+            | "NoRouteToHostException"
+            | "UnknownHostException" => &ALL[..1],
+            "TimeoutException"
+            | "SocketTimeoutException"
+            | "InterruptedIOException"
+            | "HttpTimeoutException"
+            | "ReadTimeoutException"
+            | "WriteTimeoutException" => &ALL[1..2],
+            "ClosedChannelException"
+            | "EOFException"
+            | "NoHttpResponseException"
+            | "PrematureCloseException" => &ALL[2..3],
             "SocketException" => &[Self::Connect, Self::Reset],
             // Statuses have a list of their own; other classes mean nothing here.
             _ => &[],
         })
     }
+
+    /// Whether the word is a Java class that has no meaning here. The two that stand for a status have one: they are what
+    /// `retryable-status-codes` is about, and count in any case.
+    pub(crate) fn is_foreign(word: &str) -> bool {
+        Self::of_word(word).is_some_and(<[_]>::is_empty)
+            && java_class(word.trim()) != Some("RetryableStatusCodeException")
+    }
+}
+
+/// The bare name of a Java class; a word without a package is none.
+fn java_class(word: &str) -> Option<&str> {
+    let part = |name: &str| {
+        let mut letters = name.chars();
+        letters.next().is_some_and(|c| c.is_alphabetic() || c == '_')
+            && letters.all(|c| c.is_alphanumeric() || c == '_')
+    };
+    let (_, class) = word.rsplit_once(['.', '$'])?;
+    word.split(['.', '$']).all(part).then_some(class)
 }
 
 /// Retries of a call: `evenkeel.retry.*`.
@@ -67,6 +99,8 @@ impl RetryableError {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 #[non_exhaustive]
+// Each is a switch of Spring's with its own name.
+#[allow(clippy::struct_excessive_bools)]
 pub struct RetryProperties {
     /// Whether anything is retried. Default: `true`.
     pub enabled: bool,
@@ -116,7 +150,7 @@ impl RetryProperties {
     pub fn most_attempts(&self) -> u64 {
         if self.enabled {
             (u64::from(self.max_retries_on_same_service_instance) + 1)
-                * (u64::from(self.max_retries_on_next_service_instance) + 1)
+                .saturating_mul(u64::from(self.max_retries_on_next_service_instance) + 1)
         } else {
             1
         }
@@ -215,5 +249,52 @@ impl RetryBudgetProperties {
         with_percent(percent: u32) = percent;
         /// Sets how many retries a second are allowed in any case. Default: 10.
         with_min_per_second(min_per_second: u32) = min_per_second;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_for_failures() {
+        use RetryableError::{Connect, Other, Reset, Timeout};
+        for (word, wanted) in [
+            ("connect", Some(&[Connect][..])),
+            (" Reset ", Some(&[Reset])),
+            ("java.io.IOException", Some(&[Connect, Timeout, Reset])),
+            ("java.util.concurrent.TimeoutException", Some(&[Timeout])),
+            ("java.net.ConnectException", Some(&[Connect])),
+            ("io.netty.channel.ConnectTimeoutException", Some(&[Connect])),
+            ("java.net.SocketException", Some(&[Connect, Reset])),
+            ("java.lang.Throwable", Some(&[Connect, Timeout, Reset, Other])),
+            ("org.example.Outer$TimeoutException", Some(&[Timeout])),
+            ("org.example.OwnException", Some(&[])),
+            ("IOException", None),
+            ("conect", None),
+            ("", None),
+            (".", None),
+            ("a.", None),
+            ("java io.IOException", None),
+            ("1.5", None),
+        ] {
+            assert_eq!(RetryableError::of_word(word), wanted, "{word}");
+        }
+        let status = "org.springframework.cloud.client.loadbalancer.reactive.RetryableStatusCodeException";
+        assert!(
+            RetryableError::is_foreign("org.example.OwnException") && !RetryableError::is_foreign(status)
+        );
+    }
+
+    #[test]
+    fn the_most_attempts_never_overflow() {
+        let retry = RetryProperties::default();
+        assert_eq!(retry.most_attempts(), 2);
+        assert_eq!(retry.clone().with_max_retries_on_same_service_instance(2).most_attempts(), 6);
+        assert_eq!(retry.clone().with_enabled(false).most_attempts(), 1);
+        let most = retry
+            .with_max_retries_on_same_service_instance(u32::MAX)
+            .with_max_retries_on_next_service_instance(u32::MAX);
+        assert_eq!(most.most_attempts(), u64::MAX);
     }
 }

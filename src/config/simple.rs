@@ -2,7 +2,7 @@
 
 use super::error::Issues;
 use super::layer::{Section, Setting};
-use super::names::flag;
+use super::read::flag;
 use super::setters::setters;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -5,9 +5,8 @@ macro_rules! words {
     ($(#[$meta:meta])* $name:ident, $allowed:literal { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        #[serde(rename_all = "kebab-case")]
         #[non_exhaustive]
-        pub enum $name { $($(#[$doc])* $variant),+ }
+        pub enum $name { $($(#[$doc])* #[serde(rename = $word)] $variant),+ }
 
         impl $name {
             /// What may be written, for error messages.

@@ -8,7 +8,8 @@ use super::ServiceInstance;
 /// The scheme and the authority with which an instance is called.
 ///
 /// The scheme is the instance's own; else `https`/`http` (`wss`/`ws` for a websocket) as its `secure` flag says; else
-/// the request's, where `lb` and none mean `http`. Path, query and escapes of a URL are never touched.
+/// the request's, where `lb` and none mean `http`, and `lb:ws` means `ws`. Path, query and escapes of a URL are never
+/// touched.
 ///
 /// ```
 /// use evenkeel::{ServiceInstance, Target};
@@ -68,6 +69,8 @@ impl Target {
 
     /// `original` with this scheme and authority: user info and a fragment are left out, the rest stays byte for byte.
     ///
+    /// It is a URL, one without a scheme (`//orders/q`), or a path alone (`/q`).
+    ///
     /// ```
     /// use evenkeel::{ServiceInstance, Target};
     ///
@@ -77,10 +80,55 @@ impl Target {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn rewrite(&self, original: &str) -> String {
-        let after = original.split_once("://").map_or(original, |(_, rest)| rest);
+        let after = behind_scheme(original);
         let after = after.split_once('#').map_or(after, |(rest, _)| rest);
         let path = after.find(['/', '?']).map_or("", |at| &after[at..]);
         self.url(path)
+    }
+
+    /// `original` with this scheme, host and port, all of them written out; user info, path, query and fragment stay byte
+    /// for byte. A port that the instance does not name is the scheme's own.
+    ///
+    /// ```
+    /// use evenkeel::{ServiceInstance, Target};
+    ///
+    /// let instance = ServiceInstance::builder("10.0.0.1").secure(true).build()?;
+    /// let target = Target::of(&instance, Some("ws"), false)?;
+    /// assert_eq!(target.reconstruct("ws://me@chat?room=%20a#b"), "wss://me@10.0.0.1:443?room=%20a#b");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reconstruct(&self, original: &str) -> String {
+        let rest = original
+            .split_once("://")
+            .map(|(_, rest)| rest)
+            .or_else(|| original.strip_prefix("//"))
+            .unwrap_or(original);
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let user = rest[..end].rsplit_once('@').map_or("", |(user, _)| user);
+        let at = if user.is_empty() { "" } else { "@" };
+        let named = self.authority.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
+        let port = match self.default_port() {
+            Some(port) if !named => format!(":{port}"),
+            _ => String::new(),
+        };
+        format!("{}://{user}{at}{}{port}{}", self.scheme, self.authority, &rest[end..])
+    }
+}
+
+/// What follows on `scheme://`, or on `//`. Slashes further behind belong to a path or to a query.
+fn behind_scheme(url: &str) -> &str {
+    match url.split_once("//") {
+        Some(("", rest)) => rest,
+        Some((scheme, rest)) if scheme.ends_with(':') && !scheme.contains(['/', '?', '#']) => rest,
+        _ => url,
+    }
+}
+
+/// `ws` of `lb:ws`: a scheme for the instance behind the word that says that the host is a service.
+fn inner(scheme: &str) -> &str {
+    match scheme.split_once(':') {
+        Some((outer, inner)) if outer.eq_ignore_ascii_case("lb") => inner,
+        _ => scheme,
     }
 }
 
@@ -92,7 +140,7 @@ fn scheme_for(
     if let Some(own) = instance.scheme() {
         return Ok(known(own));
     }
-    let requested = requested.map(str::trim).filter(|scheme| !scheme.is_empty());
+    let requested = requested.map(|scheme| inner(scheme.trim())).filter(|scheme| !scheme.is_empty());
     let is = |name: &str| requested.is_some_and(|scheme| scheme.eq_ignore_ascii_case(name));
     let websocket = is("ws") || is("wss");
     Ok(match (instance.secure(), requested) {

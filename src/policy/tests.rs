@@ -63,7 +63,7 @@ impl Set {
 
     /// As after a call that was never sent. Without a runtime its back-off is over at once, so it is claimed too.
     fn skip(&self, index: usize) {
-        InstanceState::report(&self.states[index], Outcome::Failure(Failure::Connect), 0, false);
+        InstanceState::report(&self.states[index], Outcome::Failure(Failure::Connect), 0, false, false);
         assert_eq!(self.states[index].claim(), Claim::Probe);
     }
 }

@@ -173,7 +173,7 @@ impl InstanceState {
     /// What a lease has to tell at its end. Off the hot path: only for an observed instance, a probing call, or a call
     /// that was never sent.
     #[cold]
-    pub(crate) fn report(state: &Arc<Self>, outcome: Outcome, started: u64, probe: bool) {
+    pub(crate) fn report(state: &Arc<Self>, outcome: Outcome, started: u64, probe: bool, quiet: bool) {
         let took = (started != 0).then(|| Duration::from_nanos(state.service.now().saturating_sub(started)));
         match outcome {
             Outcome::Failure(Failure::Connect) => Self::skip(state, probe),
@@ -183,7 +183,7 @@ impl InstanceState {
             _ => {}
         }
         if let Some(sink) = state.service.sink() {
-            sink.completed(state, outcome, took);
+            sink.completed(state, outcome, took, quiet);
         }
     }
 

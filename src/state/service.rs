@@ -7,14 +7,22 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::InstanceState;
+use super::budget::Budget;
 use crate::ServiceId;
 use crate::choice::Outcome;
 
 /// Who hears of the end of a lease: the balancer. It is reached through the instance's state, so that a lease is one
 /// pointer and nothing below points upwards by type.
 pub(crate) trait Sink: Send + Sync {
-    /// A lease ended: always called for a call that was never sent, else only if the policy asked to be told.
-    fn completed(self: Arc<Self>, state: &Arc<InstanceState>, outcome: Outcome, took: Option<Duration>);
+    /// A lease ended: always called for a call that was never sent, else only if the policy or somebody outside asked to be
+    /// told. `quiet`: the end of the attempt is told outside by a call that knows more of it.
+    fn completed(
+        self: Arc<Self>,
+        state: &Arc<InstanceState>,
+        outcome: Outcome,
+        took: Option<Duration>,
+        quiet: bool,
+    );
 }
 
 /// What all instances of one service share.
@@ -24,6 +32,7 @@ pub(crate) struct ServiceState {
     allow_downgrade: AtomicBool,
     limits: Mutex<(Option<Handle>, BackOff)>,
     sink: OnceLock<Weak<dyn Sink>>,
+    budget: Budget,
 }
 
 /// The growing back-off of an instance that calls cannot be sent to: `min` doubling to `max`.
@@ -57,6 +66,7 @@ impl ServiceState {
             allow_downgrade: AtomicBool::new(false),
             limits: Mutex::default(),
             sink: OnceLock::new(),
+            budget: Budget::default(),
         }
     }
 
@@ -64,10 +74,10 @@ impl ServiceState {
         &self.id
     }
 
-    /// Nanoseconds since this service was made, at least 1; a clock that goes back gives 1.
+    /// Nanoseconds since this service was made, and 1, so that 0 means "not read"; a clock that goes back gives 1.
     pub(crate) fn now(&self) -> u64 {
         let passed = Instant::now().saturating_duration_since(self.base);
-        u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX).max(1)
+        u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX).saturating_add(1)
     }
 
     pub(crate) fn configure(&self, allow_downgrade: bool, limits: BackOff) {
@@ -86,6 +96,20 @@ impl ServiceState {
 
     pub(crate) fn back_off(&self) -> (Option<Handle>, BackOff) {
         self.limits.lock().clone()
+    }
+
+    /// A call began, which may pay for the retry of another one.
+    pub(crate) fn deposit(&self) {
+        self.budget.deposit(self.second());
+    }
+
+    /// Takes a retry from what `percent` of the calls and `min_per_second` allow.
+    pub(crate) fn withdraw(&self, percent: u32, min_per_second: u32) -> bool {
+        self.budget.withdraw(self.second(), percent, min_per_second)
+    }
+
+    fn second(&self) -> u32 {
+        u32::try_from(self.now() / 1_000_000_000).unwrap_or(u32::MAX)
     }
 
     pub(crate) fn set_sink(&self, sink: Weak<dyn Sink>) {

@@ -125,7 +125,7 @@ impl Chain {
         }
     }
 
-    /// Nobody will be there again.
+    /// Nobody will be there any more.
     pub(crate) fn close(&self) {
         for stage in self.outer.iter().chain(&self.inner) {
             stage.close();

@@ -34,12 +34,7 @@ impl SupplierBuilder {
             });
         }
         if p.configurations.contains(&StageName::StickySession) {
-            let sticky =
-                StickySession::default().with_cookie(p.sticky_session.instance_id_cookie_name.as_str());
-            self.sticky = Some(match &p.sticky_session.secret {
-                Some(secret) => sticky.with_secret(secret),
-                None => sticky,
-            });
+            self.sticky = Some(StickySession::of(&p.sticky_session));
         }
         self.same_instance |= p.configurations.contains(&StageName::SameInstance);
         if p.configurations.contains(&StageName::HealthCheck) {
@@ -65,7 +60,7 @@ impl SupplierBuilder {
         }
         self.settings.guard_watch = p.empty_guard_for_watch;
         self.settings.empty_life = p.empty_life;
-        self.with_caching(p.cache.clone())
+        self.with_caching(p.caching())
             .with_stale_if_error(p.stale_if_error)
             .with_empty_guard(p.empty_guard)
             .with_look_up_timeout(p.service_discovery.timeout)

@@ -86,7 +86,7 @@ pub trait ListStage: Send + Sync + fmt::Debug + 'static {
     /// Called when somebody chooses again after the stage had gone to rest ([`Hub::wake_me`]).
     fn wake(&self) {}
 
-    /// Called when the balancer is closed: what the stage started ends now, and is not started again.
+    /// Called when the balancer is closed: what runs for the stage ends here, and nothing is started any more.
     fn close(&self) {}
 }
 

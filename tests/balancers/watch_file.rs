@@ -79,3 +79,24 @@ async fn a_followed_file_that_cannot_be_loaded_is_an_error_of_the_build() {
     write(&path, "evenkeel: {cache.ttl: 5s}");
     assert!(build().is_ok());
 }
+
+#[tokio::test]
+async fn the_files_of_profiles_are_followed_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("application.yml");
+    let beside = |profile: &str| folder.path().join(format!("application-{profile}.yml"));
+    write(&path, "evenkeel.zone: plain");
+    let balancers = LoadBalancers::builder(Registry::new(Duration::ZERO)).watch_file(&path).build().unwrap();
+    let zone = || balancers.properties(&id("orders")).zone.unwrap_or_default();
+    eventually("the first file", || zone() == "plain").await;
+    // One that comes into being, and one of a profile that the file names only later.
+    write(&beside("default"), "evenkeel.zone: default");
+    eventually("the file of a profile", || zone() == "default").await;
+    write(&beside("prod"), "evenkeel.zone: prod");
+    write(&path, "spring.profiles.active: prod\nevenkeel.zone: plain");
+    eventually("another profile", || zone() == "prod").await;
+    write(&beside("prod"), "evenkeel.zone: changed");
+    eventually("a change of its file", || zone() == "changed").await;
+    std::fs::remove_file(beside("prod")).unwrap();
+    eventually("the end of its file", || zone() == "plain").await;
+}

@@ -31,7 +31,6 @@ fn unknown_keys_warn_with_the_nearest_name() {
         ("evenkeel.routing[0].hedaer: a", Some("evenkeel.routing[0].header")),
         ("evenkeel.client.billing.cache.ttl: 5s", Some("evenkeel.clients.billing.cache.ttl")),
         ("evenkeel.something-else-entirely: 5s", None),
-        ("spring.cloud.loadbalancer.health-check.refetch-instances: true", None),
         ("spring.cloud.loadbalancer.retry.listeners: true", None),
         ("evenkeel.clients.billing.cache.capacity: 5", Some("evenkeel.cache.capacity")),
         ("evenkeel: text", None),
@@ -39,7 +38,7 @@ fn unknown_keys_warn_with_the_nearest_name() {
             "spring.cloud.discovery.client.simple.instances.o: [{hots: a, host: b}]",
             Some("spring.cloud.discovery.client.simple.instances.o[0].host"),
         ),
-        ("spring.cloud.discovery.client.simple.order: 1", None),
+        ("spring.cloud.discovery.client.simple.orders: 1", None),
     ];
     for (text, nearest) in table {
         let properties = yaml(text);
@@ -100,8 +99,17 @@ fn keys_of_others_are_left_alone() {
         "server.port: 8080\nspring: {application.name: shop, cloud: {consul: {host: c}, loadbalancers: x}}\n\
          evenkeels: 1\nlist: [[1, {a: b}], null]\n\"odd[key\": 1\n? 5\n: 6\n",
     );
-    assert_eq!(properties, Properties::default());
-    assert_eq!(properties.warnings(), []);
+    let plain = LoadBalancerProperties::default();
+    assert_eq!(properties.effective("x").with_subset(plain.subset.clone()), plain);
+    assert_eq!((properties.services().len(), properties.simple_instances().len()), (0, 0));
+    assert_eq!((properties.warnings(), properties.ignored()), (&[][..], &[][..]));
+    // Whatever their shape: long lists, long and deep keys, placeholders without a meaning, bad expressions.
+    let long = format!("a: [{}]\n{}: 1\n{}b: 1\n", "1,".repeat(20_000), "k".repeat(900), "d.".repeat(400));
+    let odd = "---\nspring: {config: {activate: {on-profile: '(('}}, profiles: {active: {}}}\nserver.port: ${nope}\n";
+    for text in [long.as_str(), odd, "spring: {profiles: }", "spring: 5", "spring.config.import: []"] {
+        let properties = yaml(text);
+        assert_eq!((properties.warnings(), properties.ignored()), (&[][..], &[][..]), "{text}");
+    }
 }
 
 #[test]

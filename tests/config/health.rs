@@ -20,6 +20,8 @@ spring.cloud.loadbalancer:
     failOpen: false
     concurrency: 4
     repeat_health_check: false
+    refetchInstances: true
+    refetch-instances-interval: 7s
   clients.billing.health-check.interval: 30s
 ",
     );
@@ -33,7 +35,9 @@ spring.cloud.loadbalancer:
         .with_fall(3)
         .with_fail_open(false)
         .with_concurrency(4)
-        .with_repeat_health_check(false);
+        .with_repeat_health_check(false)
+        .with_refetch_instances(true)
+        .with_refetch_instances_interval(seconds(7));
     let orders = properties.effective("orders");
     assert_eq!(orders.configurations, [StageName::HealthCheck, StageName::ZonePreference]);
     assert_eq!(orders.health_check, expected);
@@ -83,14 +87,14 @@ evenkeel:
 
 #[test]
 fn what_has_no_meaning_here_is_said_so_and_bad_values_are_errors() {
-    for key in ["refetch-instances", "refetch-instances-interval", "updateResultsList"] {
-        let properties = yaml(&format!("spring.cloud.loadbalancer.health-check.{key}: true"));
-        let [warning] = properties.warnings() else { panic!("{key}") };
-        assert!(warning.reason.contains("no meaning here"), "{}", warning.reason);
-    }
+    let properties = yaml("spring.cloud.loadbalancer.health-check.updateResultsList: true");
+    let [ignored] = properties.ignored() else { panic!("{properties:?}") };
+    assert!(ignored.reason.contains("no meaning here"), "{}", ignored.reason);
+    assert_eq!(properties.warnings(), []);
     for (key, value) in [
         ("interval", "0"),
         ("timeout", "0s"),
+        ("refetch-instances-interval", "0s"),
         ("port", "0"),
         ("port", "70000"),
         ("rise", "-1"),

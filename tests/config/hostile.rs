@@ -19,7 +19,7 @@ fn exercise(bytes: &[u8], format: Format) {
         for service in properties.services() {
             let _ = properties.effective(service);
         }
-        let _ = (properties.global(), properties.simple_instances(), properties.warnings());
+        let _ = (properties.global(), properties.simple_instances(), properties.report("c").to_string());
     }
 }
 
@@ -80,6 +80,18 @@ proptest! {
     }
 
     #[test]
+    fn random_placeholders_return(text in r"[${}:\\a-c.\[\]0]{0,60}", other in r"[${}:a-c]{0,30}") {
+        let _ = Properties::default()
+            .with_value("a", &other)
+            .and_then(|properties| properties.with_environment([("B", &text)]))
+            .and_then(|properties| properties.set("zone", &text));
+        let file = format!(
+            "a: '{other}'\nb.c: ['{text}']\nspring.config.activate.on-profile: '{text}'\nevenkeel.zone: '{text}'\n"
+        );
+        exercise(file.as_bytes(), Format::Yaml);
+    }
+
+    #[test]
     fn random_keys_and_values_return(key in "[a-zA-Z.\\[\\]0-9_\\-]{0,60}", value in ".{0,30}") {
         let _ = Properties::default().set(&key, &value);
         let _ = Properties::default().set_for("a", &key, &value);
@@ -92,6 +104,8 @@ proptest! {
     /// JSON is read by the reader for YAML: they must agree on everything that is JSON.
     #[test]
     fn what_is_json_is_read_as_json(text in "\\PC{0,40}", key in "\\PC{1,20}", pretty in any::<bool>()) {
+        // A placeholder would be looked up.
+        let text = text.replace("${", "$ {");
         let value = serde_json::json!({
             "evenkeel": {"zone": text, "empty": [], "none": {}},
             "spring.cloud.discovery.client.simple.instances": {"o": [{"host": "h", "metadata": {"k": text}}]},
@@ -119,6 +133,7 @@ fn depth_and_size_are_limited() {
         (Format::Json, format!("{}1{}", "{\"a\":".repeat(100), "}".repeat(100))),
         (Format::Toml, format!("a = {}{}", "[".repeat(deep), "]".repeat(deep))),
         (Format::Yaml, " ".repeat(1 << 21)),
+        (Format::Yaml, "---\na: 1\n".repeat(2_000)),
     ] {
         assert!(Properties::parse(&text, format, "deep").is_err());
     }
@@ -128,6 +143,48 @@ fn depth_and_size_are_limited() {
     });
     assert!(Properties::parse(laughs, Format::Yaml, "laughs").is_err());
     assert!(Properties::parse("a: &a [*a]", Format::Yaml, "self").is_err());
+    // A long text is short to repeat, and a long key is repeated for each value below it.
+    let text = format!("a: &a {}\nb: [{}]\n", "x".repeat(100_000), "*a, ".repeat(10_000));
+    assert!(Properties::parse(text, Format::Yaml, "texts").unwrap_err().to_string().contains("repeat more"));
+    let entries = (0..20_000).fold(String::new(), |text, at| text + &format!("a{at} = 1\n"));
+    let text = format!("[evenkeel.{}]\n{entries}", "k".repeat(300_000));
+    let error = Properties::parse(text, Format::Toml, "keys").unwrap_err();
+    assert!(error.problems().len() == 1 && error.to_string().len() < 1_000, "{error}");
+    let text = format!("[{}]\n{entries}", "k".repeat(300_000));
+    assert_eq!(Properties::parse(text, Format::Toml, "foreign").unwrap().warnings(), []);
+}
+
+/// Values that refer to each other grow as fast as aliases do.
+#[test]
+fn placeholders_are_limited() {
+    for leaf in ["x".repeat(1000), String::new()] {
+        let mut text = format!("p40: '{leaf}'\nevenkeel.zone: ${{p0}}\n");
+        for at in 0..40 {
+            let _ = writeln!(text, "p{at}: ${{p{}}}${{p{}}}", at + 1, at + 1);
+        }
+        let error = Properties::parse(text, Format::Yaml, "laughs").unwrap_err().to_string();
+        assert!(
+            error.contains("laughs:2: evenkeel.zone")
+                && (error.contains("more than") || error.contains("too many")),
+            "{error}"
+        );
+    }
+    // Many values that each are cheap do not add up to minutes.
+    let mut text = String::from("big: ");
+    text.push_str(&"y".repeat(100_000));
+    text.push_str("\nevenkeel.hint:\n");
+    for at in 0..10_000 {
+        let _ = writeln!(text, "  h{at}: ${{big}}");
+    }
+    assert!(Properties::parse(text, Format::Yaml, "many").unwrap_err().to_string().contains("bytes"));
+    let deep = format!("evenkeel.zone: {}{}\n", "${a:".repeat(50_000), "}".repeat(50_000));
+    assert!(Properties::parse(deep, Format::Yaml, "deep").is_err());
+    let groups = "spring.profiles: {active: a, group: {a: b, b: 'a, c'}}\nevenkeel.zone: z\n";
+    assert_eq!(Properties::parse(groups, Format::Yaml, "groups").unwrap().profiles(), ["a", "b", "c"]);
+    let many = (0..500).fold(String::new(), |text, at| text + &format!("p{at},"));
+    let text = format!("spring.profiles.active: {many}\nevenkeel.zone: z\n");
+    let properties = Properties::parse(text, Format::Yaml, "profiles").unwrap();
+    assert!(properties.warnings()[0].reason.contains("more than 64 profiles"), "{:?}", properties.warnings());
 }
 
 /// Large texts that would run for minutes if anything here grew faster than its input.
@@ -149,11 +206,16 @@ fn large_texts_are_read_in_time() {
         many(|at| format!("  clients.c{at}.cache.ttl: 5s\n")),
         many(|at| format!("  clients.c{at}: {{}}\n")),
         many(|at| format!("  unknown-{at}: 5s\n")),
+        many(|at| format!("  hint.h{at}: ${{k{at}:a${{b:c}}}}\n")),
+        many(|at| format!("  clients.c{at}.api-version.media-type-parameters.a/b: v\n")),
+        many(|at| format!("  zookeeper.c{at}: v\n")),
         many(|at| format!("  hint.h{at}: 5s\n")),
         many(|at| format!("  routing[{at}].metadata: m\n")),
         format!("evenkeel.{}: 1\n", "a.".repeat(room / 2)),
         format!("evenkeel.clients.{}cache.ttl: 1\n", "a.".repeat(room / 2 - 20)),
         format!("evenkeel: {{ {}: {{ {} }} }}\n", "a.".repeat(500), "b, ".repeat(300)),
+        many(|at| format!("  hint.h{at}: ${{no{at}:x}}\n")) + &"---\na: 1\n".repeat(900),
+        "---\nspring.config.activate.on-profile: '!(a | b)'\nevenkeel.zone: z\n".repeat(1_000),
         format!("evenkeel.zone: \"{}\"\n", "z".repeat(room)),
         format!("evenkeel.zone: {}\n", "z: ".repeat(room / 3)),
         format!("a: [{}]\n", "[],".repeat(60_000)),

@@ -23,8 +23,22 @@ pub enum Act {
     Hang,
     /// The connection breaks.
     Break,
+    /// What the function says for the number of the request, from 1.
+    By(Arc<dyn Fn(usize) -> Act + Send + Sync>),
     /// These bytes; when notified those; then the connection ends.
     Parts(&'static str, Arc<Notify>, &'static str),
+}
+
+pub fn by(act: impl Fn(usize) -> Act + Send + Sync + 'static) -> Act {
+    Act::By(Arc::new(act))
+}
+
+/// An answer with this status.
+pub fn status(status: u16, body: &str) -> Act {
+    Act::Answer(format!(
+        "HTTP/1.1 {status} -\r\nx-from: server\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    ))
 }
 
 pub fn ok(body: &str) -> Act {
@@ -112,7 +126,15 @@ async fn serve(mut stream: TcpStream, act: Act, heads: Arc<Mutex<Vec<String>>>) 
             }
         }
         bytes.drain(..end + length);
-        heads.lock().unwrap().push(head);
+        let number = {
+            let mut heads = heads.lock().unwrap();
+            heads.push(head);
+            heads.len()
+        };
+        let mut act = act.clone();
+        while let Act::By(by) = &act {
+            act = by(number);
+        }
         match &act {
             Act::Answer(answer) => {
                 if stream.write_all(answer.as_bytes()).await.is_err() {
@@ -120,7 +142,7 @@ async fn serve(mut stream: TcpStream, act: Act, heads: Arc<Mutex<Vec<String>>>) 
                 }
             }
             Act::Hang => std::future::pending().await,
-            Act::Break => return,
+            Act::Break | Act::By(_) => return,
             Act::Parts(first, gate, rest) => {
                 let _ = stream.write_all(first.as_bytes()).await;
                 gate.notified().await;

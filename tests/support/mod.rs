@@ -2,7 +2,9 @@
 #![allow(dead_code, unused_imports, missing_docs)] // each test crate uses a part
 #![allow(clippy::unnecessary_literal_bound)] // as the trait writes it, and as its implementors do
 
+pub mod calls;
 mod log;
+mod probe;
 
 use std::fmt;
 use std::future::Future;
@@ -15,6 +17,7 @@ use evenkeel::discovery::{DiscoveryClient, Lists, SupplyError, SupplyErrorKind};
 use evenkeel::policy::{Policy, RoundRobin};
 use evenkeel::{LoadBalancer, Request, ServiceId, ServiceInstance, SupplierBuilder, async_trait};
 pub use log::Log;
+pub use probe::{Fake, usable};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 

@@ -13,6 +13,7 @@ use super::recipe::Recipe;
 use super::{Inner, LoadBalancers, live};
 use crate::config::{LiveProperties, Properties};
 use crate::discovery::{DiscoveryClient, SimpleDiscovery};
+use crate::observe::Lifecycle;
 use crate::policy::Policy;
 use crate::supplier::BuildError;
 use crate::{ServiceId, SupplierBuilder};
@@ -40,6 +41,7 @@ pub struct LoadBalancersBuilder {
     follow: bool,
     file: Option<PathBuf>,
     code: Vec<(String, ServiceBuilder)>,
+    lifecycles: Vec<Arc<dyn Lifecycle>>,
     runtime: Option<Handle>,
     seed: Option<u64>,
 }
@@ -91,6 +93,7 @@ impl LoadBalancersBuilder {
             follow: false,
             file: None,
             code: Vec::new(),
+            lifecycles: Vec::new(),
             runtime: None,
             seed: None,
         }
@@ -140,6 +143,17 @@ impl LoadBalancersBuilder {
         self
     }
 
+    /// One more processor that hears of the life of calls, of every service that it supports (default: none).
+    pub fn lifecycle(self, lifecycle: impl Lifecycle) -> Self {
+        self.lifecycle_arc(Arc::new(lifecycle))
+    }
+
+    /// One that is shared already.
+    pub fn lifecycle_arc(mut self, lifecycle: Arc<dyn Lifecycle>) -> Self {
+        self.lifecycles.push(lifecycle);
+        self
+    }
+
     /// Where background work runs (default: on the runtime of the caller that starts it).
     pub fn runtime(mut self, runtime: Handle) -> Self {
         self.runtime = Some(runtime);
@@ -172,7 +186,8 @@ impl LoadBalancersBuilder {
             None => LiveProperties::new(Properties::default()),
         };
         let runtime = self.runtime.clone();
-        let recipe = Recipe::new(self.discovery, live, code, self.runtime, self.seed)?.following(self.simple);
+        let recipe = Recipe::new(self.discovery, live, code, self.lifecycles, self.runtime, self.seed)?
+            .following(self.simple);
         let current = Arc::clone(&recipe.in_force.load().properties);
         let global = current.global();
         let inner = Arc::new(Inner {

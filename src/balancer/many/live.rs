@@ -77,7 +77,8 @@ impl Inner {
             match self.recipe.chain(&entry.id, &effective).build() {
                 Ok(supplier) => {
                     let policy = self.recipe.policy(&entry.id, &effective);
-                    entry.balancer.reconfigure(supplier, policy, effective.allow_downgrade);
+                    let calls = self.recipe.calls(&entry.id, &effective);
+                    entry.balancer.reconfigure(supplier, policy, effective.allow_downgrade, calls);
                 }
                 // It was built a moment ago; a chain that the code shapes may say otherwise now.
                 Err(error) => tracing::error!(%error, "changed properties are not applied to a service"),
@@ -90,12 +91,29 @@ impl Inner {
 #[cfg(feature = "file")]
 async fn follow_file(live: crate::config::LiveProperties, path: PathBuf) {
     use crate::files::{FileWatcher, WatchSettings};
+    use futures_util::future::select_all;
 
-    let Ok(mut watcher) = FileWatcher::start(&path, WatchSettings::default()).await else { return };
+    let mut watchers: Vec<(PathBuf, FileWatcher)> = Vec::new();
+    let mut wanted = vec![path.clone()];
     loop {
-        let (live, path) = (live.clone(), path.clone());
+        // A file that is watched from here on is read after that: a change in between would be missed.
+        watchers.retain(|(watched, _)| wanted.contains(watched));
+        for path in &wanted {
+            if watchers.iter().all(|(watched, _)| watched != path) {
+                let Ok(watcher) = FileWatcher::start(path, WatchSettings::default()).await else { return };
+                watchers.push((path.clone(), watcher));
+            }
+        }
+        let (reloaded, file) = (live.clone(), path.clone());
         // Reading is off the async workers. A failure is logged there, and what is in force stays.
-        let _ = tokio::task::spawn_blocking(move || live.reload_file(path)).await;
-        watcher.changed().await;
+        let paths = tokio::task::spawn_blocking(move || reloaded.reload_paths(&file)).await;
+        // The file itself may name other profiles now, and each has a file, which may come into being.
+        if let Ok(Some(paths)) = paths
+            && paths != wanted
+        {
+            wanted = paths;
+            continue;
+        }
+        select_all(watchers.iter_mut().map(|(_, watcher)| Box::pin(watcher.changed()))).await;
     }
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use tokio::runtime::Handle;
 
-use super::super::{LoadBalancer, LoadBalancerBuilder};
+use super::super::{CallSettings, LoadBalancer, LoadBalancerBuilder};
 use super::ServiceBuilder;
 use crate::config::{LiveProperties, LoadBalancerProperties, PolicyName, Properties};
 use crate::discovery::{DiscoveryClient, SimpleDiscovery};
+use crate::observe::{Lifecycle, Lifecycles};
 use crate::policy::{LeastRequest, Policy, RandomPick, RoundRobin};
-use crate::supplier::BuildError;
+use crate::supplier::{BuildError, StickySession};
 use crate::{ServiceId, SupplierBuilder};
 
 /// How a service's balancer is made.
@@ -24,6 +25,7 @@ pub(super) struct Recipe {
     /// What the registry listed when it was asked.
     pub(super) listed: ArcSwap<HashSet<ServiceId>>,
     code: Vec<(ServiceId, ServiceBuilder)>,
+    lifecycles: Vec<Arc<dyn Lifecycle>>,
     runtime: Option<Handle>,
     seed: Option<u64>,
 }
@@ -62,13 +64,15 @@ impl Recipe {
         discovery: Arc<dyn DiscoveryClient>,
         live: LiveProperties,
         code: Vec<(ServiceId, ServiceBuilder)>,
+        lifecycles: Vec<Arc<dyn Lifecycle>>,
         runtime: Option<Handle>,
         seed: Option<u64>,
     ) -> Result<Self, BuildError> {
         let current = live.current();
         let in_force = ArcSwap::from_pointee(InForce::new(Arc::clone(&current), &code, 0));
         let listed = ArcSwap::default();
-        let recipe = Self { discovery, simple: None, live, in_force, listed, code, runtime, seed };
+        let recipe =
+            Self { discovery, simple: None, live, in_force, listed, code, lifecycles, runtime, seed };
         recipe.check(&current)?;
         Ok(recipe)
     }
@@ -165,6 +169,18 @@ impl Recipe {
         }
     }
 
+    /// What holds for whole calls to a service.
+    pub(super) fn calls(&self, id: &ServiceId, properties: &LoadBalancerProperties) -> CallSettings {
+        let sticky = &properties.sticky_session;
+        CallSettings {
+            retry: properties.retry.clone(),
+            lifecycles: Lifecycles::of(id, &self.lifecycles),
+            hint: properties.hint.clone(),
+            x_forwarded: properties.x_forwarded.clone(),
+            instance_cookie: sticky.add_service_instance_cookie.then(|| StickySession::of(sticky)),
+        }
+    }
+
     pub(super) fn build(
         &self,
         id: &ServiceId,
@@ -177,6 +193,7 @@ impl Recipe {
         Ok(LoadBalancerBuilder::new(supplier)
             .policy_arc(self.policy(id, properties))
             .allow_downgrade(properties.allow_downgrade)
+            .calls(self.calls(id, properties))
             .build())
     }
 }

@@ -1,16 +1,18 @@
 use std::fmt;
 use std::sync::Arc;
 
+use ::reqwest::header::HeaderMap;
 use ::reqwest::{Method, Response, Url};
 use tokio::time::Instant;
 
 use super::error::{Error, failure_of};
 use super::pool::Pools;
-use super::request::RequestBuilder;
+use super::request::{Extras, RequestBuilder, View};
 use super::{Via, lease};
-use crate::call::call;
-use crate::instance::Target;
-use crate::{Choice, HttpView, LoadBalancer, LoadBalancers, Request, ServiceInstance};
+use crate::call::{Protocol, call_with};
+use crate::client::transform::Transformers;
+use crate::client::{Outgoing, RequestTransformer};
+use crate::{Choice, HttpView, LoadBalancer, LoadBalancers, Outcome, Request, ServiceInstance};
 
 /// Sends requests to the instances of services; see the [module](super). Cheap to clone.
 #[derive(Clone)]
@@ -20,7 +22,8 @@ pub struct Client {
 
 struct Inner {
     balancers: LoadBalancers,
-    pools: Pools,
+    transformers: Transformers,
+    pools: Arc<Pools>,
     /// For URLs that are not balanced.
     plain: ::reqwest::Client,
 }
@@ -38,8 +41,24 @@ impl Client {
         make: impl Fn(&ServiceInstance) -> ::reqwest::ClientBuilder + Send + Sync + 'static,
     ) -> Result<Self, ::reqwest::Error> {
         let plain = ::reqwest::Client::builder().build()?;
-        let pools = Pools::new(Arc::new(make));
-        Ok(Self { inner: Arc::new(Inner { balancers, pools, plain }) })
+        let pools = Arc::new(Pools::new(Arc::new(make)));
+        let transformers = Transformers::default();
+        Ok(Self { inner: Arc::new(Inner { balancers, transformers, pools, plain }) })
+    }
+
+    /// The same client with one more transformer of requests that are balanced (default: none). Clones made before do not
+    /// have it; connections are shared.
+    #[must_use]
+    pub fn with_transformer(&self, transformer: impl RequestTransformer) -> Self {
+        let inner = &*self.inner;
+        Self {
+            inner: Arc::new(Inner {
+                balancers: inner.balancers.clone(),
+                transformers: inner.transformers.with(Arc::new(transformer)),
+                pools: Arc::clone(&inner.pools),
+                plain: inner.plain.clone(),
+            }),
+        }
     }
 
     /// A GET.
@@ -91,17 +110,17 @@ impl Client {
     /// # Errors
     /// [`Error`], which names service and instances.
     pub async fn execute(&self, request: ::reqwest::Request) -> Result<Response, Error> {
-        self.execute_with_hint(request, None).await
+        self.execute_with(request, &Extras::default()).await
     }
 
-    pub(super) async fn execute_with_hint(
+    pub(super) async fn execute_with(
         &self,
         request: ::reqwest::Request,
-        hint: Option<&str>,
+        extras: &Extras,
     ) -> Result<Response, Error> {
         match self.route(request.url())? {
             Route::Plain => self.inner.plain.execute(request).await.map_err(Error::plain),
-            Route::To(balancer) => self.balanced(&balancer, request, hint).await,
+            Route::To(balancer) => self.balanced(&balancer, request, extras).await,
         }
     }
 
@@ -132,31 +151,36 @@ impl Client {
         &self,
         balancer: &LoadBalancer,
         request: ::reqwest::Request,
-        hint: Option<&str>,
+        extras: &Extras,
     ) -> Result<Response, Error> {
         let original = request.url().as_str().to_owned();
         let scheme = request.url().scheme().to_owned();
         let (method, headers) = (request.method().clone(), request.headers().clone());
-        let view = HttpView::with_text(&method, &original, &headers);
+        let view = View { http: HttpView::with_text(&method, &original, &headers), extras };
         let wanted = Request::of(&view);
-        let wanted = match hint {
+        let wanted = match &extras.hint {
             Some(hint) => wanted.with_hint(hint),
             None => wanted,
         };
-        // Kept for the second attempt; a body that is a stream cannot be.
-        let mut spare = request.try_clone();
-        let mut first = Some(request);
+        let calls = balancer.calls();
+        // Kept for the next attempt; a body that is a stream cannot be.
+        let mut spare = Some(request);
         let started = Instant::now();
-        let send = |choice: &Choice| {
-            let request = match first.take() {
-                Some(request) => request,
-                None => within(spare.take()?, started),
-            };
+        let send = |choice: &Choice, attempt: u32| {
+            let request = spare.take()?;
+            spare = request.try_clone();
+            let request = if attempt == 1 { request } else { within(request, started)? };
             let instance = choice.instance();
             let prepared = choice
                 .target(Some(&scheme))
                 .map_err(Attempt::Target)
-                .and_then(|target| aim(request, &original, &target))
+                .and_then(|target| {
+                    let url = target.rewrite(&original);
+                    let mut request = request;
+                    let outgoing = Outgoing::new(&method, &original, url, request.headers_mut());
+                    let url = self.inner.transformers.apply(&calls, outgoing, &instance);
+                    aim(request, url)
+                })
                 .and_then(|request| {
                     let client =
                         self.inner.pools.client(&self.inner.balancers, balancer, choice.state(), &instance);
@@ -167,27 +191,40 @@ impl Client {
                 client.execute(request).await.map_err(Attempt::Reqwest)
             })
         };
-        let answered = call(balancer, &wanted, Attempt::outcome, send).await.map_err(Error::call)?;
-        let via = Via::new(answered.choice.instance(), answered.attempts);
-        Ok(lease::hold(answered.response, answered.choice, via))
+        let answered = call_with(balancer, &wanted, &Http, send).await.map_err(Error::call)?;
+        let via = Via::new(answered.instance, answered.attempts);
+        Ok(lease::hold(answered.response, answered.lease, Some(via)))
     }
 }
 
-/// The limit of a call holds for both attempts together.
-fn within(mut request: ::reqwest::Request, started: Instant) -> ::reqwest::Request {
+/// What reqwest's responses and errors mean.
+struct Http;
+
+impl Protocol<Response, Attempt> for Http {
+    fn outcome(&self, result: Result<&Response, &Attempt>) -> Outcome {
+        match result {
+            Ok(response) => Outcome::Status(response.status().as_u16()),
+            Err(Attempt::Reqwest(error)) => Outcome::Failure(failure_of(error)),
+            // Nothing was sent, and the instance has no part in it.
+            Err(Attempt::Target(_) | Attempt::Url(..)) => Outcome::Cancelled,
+        }
+    }
+
+    fn headers(&self, response: &Response) -> HeaderMap {
+        response.headers().clone()
+    }
+}
+
+/// The limit of a call holds for all attempts together; `None` when nothing is left of it.
+fn within(mut request: ::reqwest::Request, started: Instant) -> Option<::reqwest::Request> {
     if let Some(limit) = request.timeout_mut() {
-        *limit = limit.saturating_sub(started.elapsed());
+        *limit = limit.checked_sub(started.elapsed()).filter(|left| !left.is_zero())?;
     }
-    request
+    Some(request)
 }
 
-/// Points the request at the instance: scheme and authority change, every other byte stays.
-fn aim(
-    mut request: ::reqwest::Request,
-    original: &str,
-    target: &Target,
-) -> Result<::reqwest::Request, Attempt> {
-    let url = target.rewrite(original);
+/// Points the request at its URL.
+fn aim(mut request: ::reqwest::Request, url: String) -> Result<::reqwest::Request, Attempt> {
     *request.url_mut() = Url::parse(&url).map_err(|error| Attempt::Url(url, error.to_string()))?;
     Ok(request)
 }
@@ -198,16 +235,6 @@ pub(super) enum Attempt {
     Reqwest(::reqwest::Error),
     Target(crate::TargetError),
     Url(String, String),
-}
-
-impl Attempt {
-    fn outcome(&self) -> crate::Outcome {
-        match self {
-            Self::Reqwest(error) => crate::Outcome::Failure(failure_of(error)),
-            // Nothing was sent, and the instance has no part in it.
-            Self::Target(_) | Self::Url(..) => crate::Outcome::Cancelled,
-        }
-    }
 }
 
 impl fmt::Display for Attempt {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use ::reqwest::{Body, Response, ResponseBuilderExt};
 
 use super::error::failure_of;
-use crate::{Choice, ServiceInstance, Track, TrackedBody};
+use crate::{Lease, ServiceInstance, Track, TrackedBody};
 
 /// The instance that answered, in the extensions of a response.
 ///
@@ -29,7 +29,7 @@ impl Via {
         &self.0.0
     }
 
-    /// 1, or 2 when the first instance could not be reached.
+    /// How many attempts were made, that of this instance included.
     pub fn attempts(&self) -> u32 {
         self.0.1
     }
@@ -38,14 +38,14 @@ impl Via {
 impl Track for Response {
     type Tracked = Response;
 
-    fn track(self, lease: Choice) -> Response {
-        let via = Via::new(lease.instance(), 1);
+    fn track(self, lease: Lease) -> Response {
+        let via = lease.instance().map(|instance| Via::new(instance, 1));
         hold(self, lease, via)
     }
 }
 
 /// The same response, whose body holds the lease.
-pub(super) fn hold(response: Response, lease: Choice, via: Via) -> Response {
+pub(super) fn hold(response: Response, lease: Lease, via: Option<Via>) -> Response {
     let url = response.url().clone();
     let (parts, body) = http::Response::<Body>::from(response).into_parts();
     let body = TrackedBody::new(body, lease, parts.status.as_u16(), failure_of);
@@ -55,6 +55,8 @@ pub(super) fn hold(response: Response, lease: Choice, via: Via) -> Response {
     if let Ok(marked) = marked {
         whole.extensions_mut().extend(marked.into_parts().0.extensions);
     }
-    whole.extensions_mut().insert(via);
+    if let Some(via) = via {
+        whole.extensions_mut().insert(via);
+    }
     Response::from(whole)
 }

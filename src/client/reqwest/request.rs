@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::time::Duration;
 
 use ::reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -5,6 +6,8 @@ use ::reqwest::{Body, Response};
 
 use super::client::Client;
 use super::error::Error;
+use crate::observe::CallInfo;
+use crate::{HttpView, RequestView};
 
 /// A request in the making: reqwest's own builder, and a hint for the balancer.
 ///
@@ -15,12 +18,46 @@ use super::error::Error;
 pub struct RequestBuilder {
     client: Client,
     inner: Result<::reqwest::RequestBuilder, Error>,
-    hint: Option<String>,
+    extras: Extras,
+}
+
+/// What a request says to the balancer beside itself.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Extras {
+    pub(super) hint: Option<String>,
+    pub(super) template: Option<String>,
+}
+
+/// A request with its extras, for the stages of the chain and for lifecycle processors.
+pub(super) struct View<'a> {
+    pub(super) http: HttpView<'a>,
+    pub(super) extras: &'a Extras,
+}
+
+impl RequestView for View<'_> {
+    fn method(&self) -> Option<&str> {
+        self.http.method()
+    }
+    fn url(&self) -> Option<Cow<'_, str>> {
+        self.http.url()
+    }
+    fn header(&self, name: &str) -> Option<&str> {
+        self.http.header(name)
+    }
+    fn cookie(&self, name: &str) -> Option<&str> {
+        self.http.cookie(name)
+    }
+    fn query(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.http.query(name)
+    }
+    fn attribute(&self, name: &str) -> Option<&str> {
+        self.extras.template.as_deref().filter(|_| name == CallInfo::URL_TEMPLATE)
+    }
 }
 
 impl RequestBuilder {
     pub(super) fn new(client: Client, inner: Result<::reqwest::RequestBuilder, Error>) -> Self {
-        Self { client, inner, hint: None }
+        Self { client, inner, extras: Extras::default() }
     }
 
     /// Changes it by reqwest's own builder.
@@ -38,7 +75,14 @@ impl RequestBuilder {
     /// The group of instances that the request asks for, if the chain has hints; it wins over the header's (default:
     /// none).
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.extras.hint = Some(hint.into());
+        self
+    }
+
+    /// The template of the path, such as `/orders/{id}`, by which calls are told apart in metrics (default: none, and then
+    /// they are not: a raw path would make a series of its own).
+    pub fn template(mut self, template: impl Into<String>) -> Self {
+        self.extras.template = Some(template.into());
         self
     }
 
@@ -80,6 +124,6 @@ impl RequestBuilder {
     /// [`Error`], which names service and instances, or quotes the text that is no URL.
     pub async fn send(self) -> Result<Response, Error> {
         let request = self.inner?.build().map_err(Error::plain)?;
-        self.client.execute_with_hint(request, self.hint.as_deref()).await
+        self.client.execute_with(request, &self.extras).await
     }
 }

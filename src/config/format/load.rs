@@ -1,9 +1,10 @@
 //! From a path or a text to properties.
 
-use super::tree::{self, Unreadable};
+use super::document::Document;
+use super::files::Files;
+use super::tree::Unreadable;
 use super::{json, toml, yaml};
-use crate::config::error::{ConfigError, Issues, Place};
-use crate::config::layer::Layer;
+use crate::config::error::{ConfigError, Place};
 use crate::config::properties::Properties;
 use std::fs::File;
 use std::io::Read as _;
@@ -46,25 +47,28 @@ impl Format {
 }
 
 impl Properties {
-    /// Reads a file, by its extension (`yml`, `yaml`, `toml`, `json`), and the environment of the process.
+    /// Reads a file, by its extension (`yml`, `yaml`, `toml`, `json`), the files beside it that belong to the active
+    /// profiles, and the environment of the process.
     ///
-    /// Keys outside `evenkeel`, `spring.cloud.loadbalancer` and `spring.cloud.discovery.client.simple` are left
-    /// alone. At most 1 MiB and 64 levels. Reads the disk, so call it where that may block.
+    /// Beside `application.yml`, the file of the profile `prod` is `application-prod.yml`; one that does not exist is no
+    /// error. Which profiles are active, and what placeholders mean, is told at the
+    /// [module](crate::config#a-real-applicationyml). Keys outside `evenkeel`, `spring.cloud.loadbalancer` and
+    /// `spring.cloud.discovery.client.simple` are left alone. At most 1 MiB, 1000 documents and 64 levels in a file. Reads
+    /// the disk, so call it where that may block.
     ///
     /// # Errors
     ///
     /// Everything that is wrong at once: the file cannot be read, or values that are not allowed.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
-        let (layer, issues) = read_file(path.as_ref())?;
         // Variables that are not Unicode cannot be ours.
         let variables = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        let mut fresh = Self::default();
-        fresh.keep_variables(variables);
-        fresh.with_layer(layer, issues)
+        let files = Files::read(path.as_ref())?;
+        Self::default().with_variables(variables).with_files(files)
     }
 
-    /// Reads a text; the name stands in messages where a file's path would. The environment is not read.
+    /// Reads a text; the name stands in messages where a file's path would. The environment is not read, nor are files
+    /// of profiles.
     ///
     /// ```
     /// # fn main() -> Result<(), evenkeel::config::ConfigError> {
@@ -82,24 +86,39 @@ impl Properties {
     ///
     /// Everything that is wrong at once, with the line where the format tells it.
     pub fn parse(text: impl AsRef<[u8]>, format: Format, name: &str) -> Result<Self, ConfigError> {
-        let (layer, issues) = read_text(text.as_ref(), format, &name.into())?;
-        Self::default().with_layer(layer, issues)
+        Self::default().with_files(Files::of_text(text.as_ref(), format, name)?)
     }
 
-    /// Reads the file again in place of the file layer; environment and code stay.
+    /// Reads a text in place of the file layer; environment, code and [`with_profiles`](Self::with_profiles) stay.
+    ///
+    /// So a text whose placeholders name variables is read after them, which [`parse`](Self::parse) does not know.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), evenkeel::config::ConfigError> {
+    /// use evenkeel::config::{Format, Properties};
+    ///
+    /// let properties = Properties::default()
+    ///     .with_environment([("ZONE", "eu-1a")])?
+    ///     .with_text("evenkeel.zone: ${ZONE}", Format::Yaml, "application.yml")?;
+    /// assert_eq!(properties.effective("orders").zone.as_deref(), Some("eu-1a"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_text(self, text: impl AsRef<[u8]>, format: Format, name: &str) -> Result<Self, ConfigError> {
+        let files = Files::of_text(text.as_ref(), format, name)?;
+        self.with_files(files)
+    }
+
+    /// Reads the file, and those of the active profiles beside it, in place of the file layer; environment, code and
+    /// [`with_profiles`](Self::with_profiles) stay.
     pub fn with_file(self, path: impl AsRef<Path>) -> Result<Self, ConfigError> {
-        let (layer, issues) = read_file(path.as_ref())?;
-        self.with_layer(layer, issues)
-    }
-
-    fn with_layer(mut self, layer: Layer, mut issues: Issues) -> Result<Self, ConfigError> {
-        self.file = layer;
-        self.file_warnings = std::mem::take(&mut issues.warnings);
-        self.settle(issues)
+        let files = Files::read(path.as_ref())?;
+        self.with_files(files)
     }
 }
 
-fn read_file(path: &Path) -> Result<(Layer, Issues), ConfigError> {
+/// Reads the documents of one file.
+pub(crate) fn read_file(path: &Path) -> Result<Vec<Document>, ConfigError> {
     let name: Arc<str> = path.display().to_string().into();
     let place = || Place::File { name: name.clone(), line: None };
     let format = Format::of_path(path).ok_or_else(|| {
@@ -113,7 +132,8 @@ fn read_file(path: &Path) -> Result<(Layer, Issues), ConfigError> {
     read_text(&bytes, format, &name)
 }
 
-fn read_text(bytes: &[u8], format: Format, name: &Arc<str>) -> Result<(Layer, Issues), ConfigError> {
+/// Reads the documents of one text.
+pub(crate) fn read_text(bytes: &[u8], format: Format, name: &Arc<str>) -> Result<Vec<Document>, ConfigError> {
     let unreadable =
         |line, why: String| ConfigError::unreadable(Place::File { name: name.clone(), line }, why);
     if bytes.len() > LARGEST {
@@ -130,11 +150,5 @@ fn read_text(bytes: &[u8], format: Format, name: &Arc<str>) -> Result<(Layer, Is
         Format::Json => json::read(text),
     }
     .map_err(|Unreadable { line, why }| unreadable(line, why))?;
-    let mut layer = Layer::default();
-    let mut issues = Issues::default();
-    for document in &documents {
-        let leaves = tree::flatten(document, name, &mut issues);
-        layer.absorb(leaves, &mut issues);
-    }
-    Ok((layer, issues))
+    Ok(documents.iter().map(|document| Document::of(document, name)).collect())
 }

@@ -10,6 +10,12 @@ use std::collections::{BTreeMap, HashSet};
 /// Values in one text, those that aliases repeat included: an alias of an alias of an alias multiplies.
 const MOST_NODES: usize = 200_000;
 
+/// Documents in one text. Each is asked for its profiles, and for every placeholder that is not in a later one.
+const MOST_DOCUMENTS: usize = 1_000;
+
+/// Bytes of text that aliases repeat in one text: an alias of a long text is short.
+const MOST_REPEATED: usize = 4 << 20;
+
 /// Reads all documents of a text.
 pub(crate) fn read(text: &str) -> Result<Vec<Node>, Unreadable> {
     let mut options = Options::default();
@@ -45,6 +51,7 @@ struct Builder {
     open: Vec<Open>,
     anchors: BTreeMap<usize, Node>,
     nodes: usize,
+    repeated: usize,
 }
 
 impl Builder {
@@ -78,7 +85,7 @@ impl Builder {
                 let Some(node) = self.anchors.get(&anchor).cloned() else {
                     return Err(Unreadable::at(line, "an alias to a value that is not complete"));
                 };
-                self.count(node.size(), line)?;
+                self.repeat(&node, line)?;
                 self.place(node, 0)?;
             }
             _ => {}
@@ -101,10 +108,13 @@ impl Builder {
     fn place(&mut self, node: Node, anchor: usize) -> Result<(), Unreadable> {
         self.count(1, node.line)?;
         if anchor > 0 {
-            self.count(node.size(), node.line)?;
+            self.repeat(&node, node.line)?;
             self.anchors.insert(anchor, node.clone());
         }
         match self.open.last_mut().map(|open| &mut open.kind) {
+            None if self.documents.len() >= MOST_DOCUMENTS => {
+                return Err(Unreadable::at(node.line, format!("more than {MOST_DOCUMENTS} documents")));
+            }
             None => self.documents.push(node),
             Some(Kind::List(items)) => items.push(node),
             Some(Kind::Map { entries, key, merged, .. }) => match key.take() {
@@ -118,6 +128,16 @@ impl Builder {
             },
         }
         Ok(())
+    }
+
+    /// Counts a copy.
+    fn repeat(&mut self, node: &Node, line: usize) -> Result<(), Unreadable> {
+        let (nodes, bytes) = node.size();
+        self.repeated = self.repeated.saturating_add(bytes);
+        if self.repeated > MOST_REPEATED {
+            return Err(Unreadable::at(line, format!("aliases that repeat more than {MOST_REPEATED} bytes")));
+        }
+        self.count(nodes, line)
     }
 
     fn count(&mut self, nodes: usize, line: usize) -> Result<(), Unreadable> {

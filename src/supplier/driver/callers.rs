@@ -38,7 +38,8 @@ impl<P: Publish> Driver<P> {
         if !self.word.ask_idle() {
             control.used = Instant::now();
         }
-        let idle = control.used.elapsed();
+        // Nobody will ever call a closed one.
+        let idle = if self.word.load().is_closed() { Duration::MAX } else { control.used.elapsed() };
         drop(control);
         // A stream of lists is a caller as long as it is waited on: let it answer.
         self.epoch.send_modify(|_| {});

@@ -3,6 +3,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::stream::Fuse;
 use futures_util::{FutureExt, StreamExt};
 use tokio::time::Instant;
 
@@ -80,7 +81,8 @@ async fn subscribe<P: Publish>(driver: &Weak<Driver<P>>) -> Option<Duration> {
         )
     };
     let mut lists = match catch_unwind(AssertUnwindSafe(|| base.get())) {
-        Ok(lists) => lists,
+        // The look ahead asks once more behind the end, where a stream may panic.
+        Ok(lists) => lists.fuse(),
         Err(panic) => {
             driver.upgrade()?.failed(panicked("the source", &*panic), Failed::LookUp);
             return None;
@@ -188,7 +190,7 @@ fn has_panicked(item: &Item) -> bool {
 /// The first item; `None` when it does not come within the limit of a look-up.
 async fn first<P: Publish>(
     driver: &Weak<Driver<P>>,
-    lists: &mut Lists,
+    lists: &mut Fuse<Lists>,
     limit: Duration,
     expires: Option<Instant>,
 ) -> Option<Item> {
@@ -213,7 +215,7 @@ async fn first<P: Publish>(
 /// What a watch says next. `None` = the driver is gone, or the watch is closed because nobody calls.
 async fn changed<P: Publish>(
     driver: &Weak<Driver<P>>,
-    lists: &mut Lists,
+    lists: &mut Fuse<Lists>,
     mut believe: Option<Instant>,
     idle: Duration,
 ) -> Option<Item> {
@@ -238,7 +240,7 @@ async fn changed<P: Publish>(
 }
 
 /// The next item; a panic of the source is an error.
-async fn next(lists: &mut Lists) -> Option<Item> {
+async fn next(lists: &mut Fuse<Lists>) -> Option<Item> {
     match AssertUnwindSafe(lists.next()).catch_unwind().await {
         Ok(item) => item,
         Err(panic) => Some(Err(panicked("the source", &*panic))),

@@ -57,7 +57,7 @@ pub(crate) trait Publish: Send + Sync + 'static {
     fn recompute(&self);
     /// Tells the stages that somebody is there again.
     fn wake(&self);
-    /// Tells the stages that nobody will be there again.
+    /// Tells the stages that it is over.
     fn close(&self);
     /// Forgets the list: it is too old to be served.
     fn clear(&self);

@@ -29,6 +29,8 @@ impl<P: Publish> Driver<P> {
                         match self.within(left, epoch.changed()).await {
                             // A timer rang, and no look-up ended.
                             Ok(_) if *epoch.borrow() == seen => continue,
+                            // Not an end with an answer: somebody closed it meanwhile.
+                            Ok(_) if self.word.load().is_closed() => return Err(Unready::Closed),
                             Ok(_) => match self.outcome() {
                                 // However old the list may be by now: it is the answer that this caller waited for.
                                 Ok(()) => {

@@ -1,11 +1,13 @@
 //! The task that probes.
 
+use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -17,7 +19,10 @@ use crate::health::{HealthCheck, ProbeError};
 /// next begins, and many instances are not all asked in one moment.
 const SPREAD: u32 = 4;
 
-pub(super) async fn run(running: Running, mut targets: watch::Receiver<Arc<[ServiceInstance]>>) {
+/// Whom to probe: a list that changes.
+type Targets = watch::Receiver<Arc<[ServiceInstance]>>;
+
+pub(super) async fn run(running: Running, mut targets: Targets) {
     let shared = &running.0;
     let Some(check) = shared.upgrade().map(|shared| shared.check.clone()) else { return };
     sleep(check.initial_delay).await;
@@ -31,7 +36,7 @@ pub(super) async fn run(running: Running, mut targets: watch::Receiver<Arc<[Serv
             return;
         };
         let spread = if first { Duration::ZERO } else { check.interval / SPREAD };
-        if !round(shared, &check, &list, asked, spread).await {
+        if !round(shared, &check, asked, &targets, spread).await {
             return;
         }
         first = false;
@@ -54,7 +59,7 @@ pub(super) async fn run(running: Running, mut targets: watch::Receiver<Arc<[Serv
             }) else {
                 return;
             };
-            if !round(shared, &check, &list, new, Duration::ZERO).await {
+            if !round(shared, &check, new, &targets, Duration::ZERO).await {
                 return;
             }
         }
@@ -81,13 +86,13 @@ impl Drop for Running {
     }
 }
 
-/// Probes all of `asked`, which are of `targets`, and publishes what comes of it at once; false when nobody is interested
-/// any more.
+/// Probes all of `asked` that are still a target when their turn comes, and publishes what comes of it at once; false when
+/// nobody is interested any more.
 async fn round(
     shared: &Weak<Shared>,
     check: &HealthCheck,
-    targets: &Arc<[ServiceInstance]>,
     asked: Vec<ServiceInstance>,
+    targets: &Targets,
     spread: Duration,
 ) -> bool {
     if asked.is_empty() {
@@ -95,15 +100,12 @@ async fn round(
     }
     let step = spread / u32::try_from(asked.len()).unwrap_or(u32::MAX).max(1);
     let started = Instant::now();
+    let listed = &Mutex::new(Listed::default());
     let probes = asked.into_iter().enumerate().map(|(at, instance)| async move {
         sleep_until(started + step * u32::try_from(at).unwrap_or(u32::MAX)).await;
-        // A round takes a while: whoever left meanwhile is not asked any more.
-        let is_target = shared.upgrade().is_some_and(|shared| shared.is_target(&instance, targets));
-        if !is_target {
-            return None;
-        }
-        let result = one(check, &instance).await;
-        Some((instance, result))
+        let listed = listed.lock().holds(&instance, targets);
+        let result = if listed { Some(one(check, &instance).await) } else { None };
+        result.map(|result| (instance, result))
     });
     let probes = stream::iter(probes).buffer_unordered(check.concurrency);
     let results: Vec<_> = probes.filter_map(std::future::ready).collect().await;
@@ -120,6 +122,25 @@ async fn round(
         hub.recompute();
     }
     true
+}
+
+/// Whom to probe, as a set; made again only when the list is another one.
+#[derive(Default)]
+struct Listed {
+    list: Option<Arc<[ServiceInstance]>>,
+    /// Identities by their hashes: two of one hash cost a probe at worst.
+    hashes: HashSet<u64>,
+}
+
+impl Listed {
+    fn holds(&mut self, instance: &ServiceInstance, targets: &Targets) -> bool {
+        let now = targets.borrow();
+        if self.list.as_ref().is_none_or(|list| !Arc::ptr_eq(list, &now)) {
+            self.hashes = now.iter().map(ServiceInstance::identity_hash).collect();
+            self.list = Some(Arc::clone(&now));
+        }
+        self.hashes.contains(&instance.identity_hash())
+    }
 }
 
 async fn one(check: &HealthCheck, instance: &ServiceInstance) -> Result<(), ProbeError> {

@@ -27,6 +27,7 @@ pub(super) struct Shared {
     pub(super) state: Mutex<State>,
     /// A task probes.
     pub(super) running: AtomicBool,
+    /// The balancer is closed: no task probes any more.
     closed: AtomicBool,
 }
 
@@ -73,14 +74,23 @@ impl HealthStage {
             return;
         }
         let (running, targets) = (Running(Arc::downgrade(&self.shared)), self.shared.targets.subscribe());
-        let task = runtime.spawn(prober::run(running, targets));
-        self.shared.state.lock().task = Some(task.abort_handle());
+        let mut state = self.shared.state.lock();
+        // Under the lock: whoever closes has said so before, or finds the task.
+        if !self.shared.closed.load(Ordering::Acquire) {
+            state.task = Some(runtime.spawn(prober::run(running, targets)).abort_handle());
+        }
+    }
+
+    fn stop(&self) {
+        if let Some(task) = self.shared.state.lock().task.take() {
+            task.abort();
+        }
     }
 }
 
 impl Drop for HealthStage {
     fn drop(&mut self) {
-        self.close();
+        self.stop();
     }
 }
 
@@ -96,12 +106,6 @@ impl Shared {
         let state = self.state.lock();
         let failed = |one: &ByIdentity| state.verdicts.get(one).and_then(|v| v.alive) == Some(false);
         list.iter().cloned().map(ByIdentity).filter(failed).collect()
-    }
-
-    /// Whether `instance` is still to be probed, which was one of `targets` a while ago.
-    pub(super) fn is_target(&self, instance: &ServiceInstance, targets: &Arc<[ServiceInstance]>) -> bool {
-        let now = self.targets.borrow();
-        Arc::ptr_eq(&now, targets) || now.iter().any(|target| target.same_identity(instance))
     }
 
     /// Takes the results of a whole round; whether the list changes by it.
@@ -205,10 +209,7 @@ impl ListStage for HealthStage {
 
     fn close(&self) {
         self.shared.closed.store(true, Ordering::Release);
-        let task = self.shared.state.lock().task.take();
-        if let Some(task) = task {
-            task.abort();
-        }
+        self.stop();
     }
 }
 

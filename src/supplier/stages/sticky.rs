@@ -1,6 +1,7 @@
 use std::fmt;
 
 use super::super::{Groups, RequestStage, Selection};
+use crate::config::StickySessionProperties;
 use crate::{Request, ServiceInstance};
 
 /// Sends a request back to the instance that its cookie names: sessions that live in the memory of one server.
@@ -42,6 +43,15 @@ impl Default for StickySession {
 }
 
 impl StickySession {
+    /// As properties describe it.
+    pub(crate) fn of(properties: &StickySessionProperties) -> Self {
+        let sticky = Self::default().with_cookie(properties.instance_id_cookie_name.as_str());
+        match &properties.secret {
+            Some(secret) => sticky.with_secret(secret),
+            None => sticky,
+        }
+    }
+
     /// The name of the cookie (default `sc-lb-instance-id`).
     #[must_use]
     pub fn with_cookie(mut self, name: impl Into<String>) -> Self {
@@ -76,13 +86,14 @@ impl StickySession {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), String> {
+    /// Whether a cookie can be called so.
+    pub(crate) fn has_name(&self) -> bool {
         let token = |byte: u8| byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?={}".contains(&byte);
-        if !self.cookie.is_empty() && self.cookie.bytes().all(token) {
-            Ok(())
-        } else {
-            Err(format!("{:?} is no name of a cookie", self.cookie))
-        }
+        !self.cookie.is_empty() && self.cookie.bytes().all(token)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.has_name() { Ok(()) } else { Err(format!("{:?} is no name of a cookie", self.cookie)) }
     }
 }
 

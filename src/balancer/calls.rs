@@ -1,0 +1,17 @@
+//! What a balancer's code and properties say of whole calls; clients and [`call`](crate::call) read it.
+
+use crate::config::{RetryProperties, XForwardedProperties};
+use crate::observe::Lifecycles;
+use crate::supplier::StickySession;
+
+/// Replaced whole when properties change.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CallSettings {
+    pub(crate) retry: RetryProperties,
+    pub(crate) lifecycles: Lifecycles,
+    /// The hint of requests that carry none.
+    pub(crate) hint: Option<String>,
+    pub(crate) x_forwarded: XForwardedProperties,
+    /// Writes the cookie of the instance into the outgoing request.
+    pub(crate) instance_cookie: Option<StickySession>,
+}

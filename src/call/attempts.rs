@@ -1,0 +1,274 @@
+use std::fmt;
+use std::future::Future;
+
+use http::HeaderMap;
+use tracing::Instrument;
+
+use super::error::CallError;
+use super::plan::{Plan, Step};
+use super::running::Running;
+use crate::choice::Anchor;
+use crate::observe::ResponseData;
+use crate::{Choice, Failure, Lease, LoadBalancer, Outcome, Request, ServiceInstance, Tried};
+
+/// A response, with the lease under which it came.
+#[derive(Debug)]
+pub struct Answered<R> {
+    /// The response.
+    pub response: R,
+    /// The lease: [`track`](Lease::track) or [`complete`](Lease::complete) it.
+    pub lease: Lease,
+    /// The instance that answered.
+    pub instance: ServiceInstance,
+    /// How many attempts were made, this one included.
+    pub attempts: u32,
+}
+
+/// What the attempts of a call need to know of its protocol.
+pub trait Protocol<R, E> {
+    /// What an attempt's end says of its instance. An error that says nothing of it, since nothing was even tried, is
+    /// [`Outcome::Cancelled`].
+    fn outcome(&self, result: Result<&R, &E>) -> Outcome;
+
+    /// The headers of a response, for lifecycle processors; asked only if there are some (default: none).
+    fn headers(&self, response: &R) -> HeaderMap {
+        let _ = response;
+        HeaderMap::new()
+    }
+}
+
+/// A protocol that is a closure.
+struct Judged<J>(J);
+
+impl<R, E, J: Fn(Result<&R, &E>) -> Outcome> Protocol<R, E> for Judged<J> {
+    fn outcome(&self, result: Result<&R, &E>) -> Outcome {
+        (self.0)(result)
+    }
+}
+
+/// Sends a call to an instance, and again as the [`RetryProperties`](crate::config::RetryProperties) of the service allow.
+///
+/// `classify` says what a response or an error means ([`Protocol::outcome`]). `send` makes an attempt, the first, second and
+/// so on; it gives `None` when the call cannot be repeated: a body that is gone, no time left. Then, and when retries are
+/// used up, the caller gets the last response or error, untouched.
+///
+/// - **Never sent** ([`Failure::Connect`]): it goes once to another instance, whatever its method. The instance is skipped
+///   with growing back-off, and a look-up starts behind the call.
+/// - **A retryable failure or status** of a safe method (GET, HEAD, OPTIONS; all of them with `retry-on-all-operations`):
+///   again on the same instance if `max-retries-on-same-service-instance` says so, then on another one while one is left.
+/// - Anything else is the caller's.
+///
+/// Each attempt runs in a `tracing` span with OpenTelemetry's names (see the [guide](crate::guide::calls)), and the
+/// [`Lifecycle`](crate::observe::Lifecycle) processors of the service hear of everything.
+///
+/// ```
+/// use evenkeel::call::call;
+/// use evenkeel::{Choice, Failure, LoadBalancer, Outcome, Request, ServiceInstance};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let orders = LoadBalancer::fixed("orders", [ServiceInstance::new("a.test", 80)?, ServiceInstance::new("b.test", 80)?])?;
+/// let send = |choice: &Choice, _attempt: u32| {
+///     let host = choice.instance().host().to_owned();
+///     Some(async move {
+///         // Where a real one would connect.
+///         if host == "a.test" { Err(std::io::Error::from(std::io::ErrorKind::ConnectionRefused)) } else { Ok("hello") }
+///     })
+/// };
+/// let classify = |result: Result<&&str, &std::io::Error>| match result {
+///     Ok(_) => Outcome::Success,
+///     Err(_) => Outcome::Failure(Failure::Connect),
+/// };
+/// for _ in 0..10 {
+///     let answer = call(&orders, &Request::EMPTY, classify, send).await?;
+///     assert_eq!(answer.response, "hello");
+///     answer.lease.complete(Outcome::Success);
+/// }
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// [`CallError`], which names the instances that were tried.
+pub async fn call<R, E, F, S>(
+    balancer: &LoadBalancer,
+    request: &Request<'_>,
+    classify: impl Fn(Result<&R, &E>) -> Outcome,
+    send: S,
+) -> Result<Answered<R>, CallError<E>>
+where
+    E: fmt::Display,
+    S: FnMut(&Choice, u32) -> Option<F>,
+    F: Future<Output = Result<R, E>>,
+{
+    call_with(balancer, request, &Judged(classify), send).await
+}
+
+/// What an attempt left: the caller gets it, if no other follows.
+enum Last<R, E> {
+    Response(R),
+    Error(E),
+}
+
+/// [`call`] for a [`Protocol`].
+///
+/// # Errors
+/// [`CallError`], which names the instances that were tried.
+pub async fn call_with<R, E, F, S>(
+    balancer: &LoadBalancer,
+    request: &Request<'_>,
+    protocol: &impl Protocol<R, E>,
+    mut send: S,
+) -> Result<Answered<R>, CallError<E>>
+where
+    E: fmt::Display,
+    S: FnMut(&Choice, u32) -> Option<F>,
+    F: Future<Output = Result<R, E>>,
+{
+    let service = balancer.service_id();
+    let calls = balancer.calls();
+    let retry = &calls.retry;
+    let mut running = Running::start(service, &calls, request);
+    let mut plan = Plan::new(retry, request.method());
+    if retry.enabled {
+        balancer.service_state().deposit();
+    }
+    let mut tried = Tried::new();
+    let mut names: Vec<ServiceInstance> = Vec::new();
+    let mut last: Option<Last<R, E>> = None;
+    // Where the next attempt goes, if it is to go to the same instance.
+    let mut again: Option<Anchor> = None;
+    let mut unreached = false;
+    loop {
+        let mut choice = if let Some(same) = again.take() {
+            same.lease()
+        } else {
+            let avoiding = request.with_tried(&tried);
+            let wanted = if retry.avoid_previous_instance || unreached { &avoiding } else { request };
+            match balancer.choose(wanted).await {
+                // The only instance came back: it was just not reached.
+                Ok(mut choice) if unreached && tried.has(&choice) => {
+                    choice.hush();
+                    return finish(running, balancer, names, last);
+                }
+                Ok(choice) => choice,
+                Err(error) if last.is_none() => {
+                    running.fail(&error);
+                    return Err(CallError::choose(error));
+                }
+                // What happened to the call says more than that there is nobody else.
+                Err(_) => return finish(running, balancer, names, last),
+            }
+        };
+        // This call tells of its attempts itself, and one that is never begun is none.
+        choice.hush();
+        let number = running.attempts + 1;
+        let Some(attempt) = send(&choice, number) else {
+            drop(choice);
+            return finish(running, balancer, names, last);
+        };
+        tried.add(&choice);
+        let instance = choice.instance();
+        let span = span(balancer, request, &instance, number);
+        running.begin(choice, request);
+        names.push(instance);
+        // The response of the attempt before, if that is what is repeated, is given up now.
+        drop(last.take());
+        let outcome;
+        match attempt.instrument(span).await {
+            Ok(response) => {
+                outcome = protocol.outcome(Ok(&response));
+                running.answered(outcome, || ResponseData {
+                    status: if let Outcome::Status(status) = outcome { Some(status) } else { None },
+                    headers: protocol.headers(&response),
+                });
+                last = Some(Last::Response(response));
+            }
+            Err(error) => {
+                outcome = protocol.outcome(Err(&error));
+                last = Some(Last::Error(error));
+            }
+        }
+        let budget = &retry.budget;
+        let take = || {
+            let left = balancer.service_state().withdraw(budget.percent, budget.min_per_second);
+            if !left {
+                tracing::debug!(%service, %outcome, "a call is not retried: the budget of retries is used up");
+            }
+            left
+        };
+        let step = plan.after(outcome, take);
+        if step == Step::Same {
+            again = running.open().map(Choice::anchor);
+        }
+        if !matches!(last, Some(Last::Response(_))) {
+            running.end(outcome);
+        }
+        if step == Step::Stop {
+            return finish(running, balancer, names, last);
+        }
+        unreached = outcome == Outcome::Failure(Failure::Connect);
+        tracing::debug!(%service, attempt = number, %outcome, same_instance = step == Step::Same, "a call is repeated");
+        if let Some(pause) = plan.pause(balancer.chance()) {
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+/// Gives the caller what there is.
+fn finish<R, E: fmt::Display>(
+    running: Running,
+    balancer: &LoadBalancer,
+    tried: Vec<ServiceInstance>,
+    last: Option<Last<R, E>>,
+) -> Result<Answered<R>, CallError<E>> {
+    let service = balancer.service_id();
+    let attempts = running.attempts;
+    match last {
+        Some(Last::Response(response)) => match (running.into_lease(), tried.last()) {
+            (Some(lease), Some(instance)) => {
+                Ok(Answered { response, lease, instance: instance.clone(), attempts })
+            }
+            // A response always comes with its open attempt.
+            _ => Err(CallError::unsendable(service)),
+        },
+        Some(Last::Error(error)) => {
+            running.fail(&error);
+            Err(CallError::call(service, tried, error))
+        }
+        None => {
+            let error = CallError::unsendable(service);
+            running.fail(&error);
+            Err(error)
+        }
+    }
+}
+
+/// The span of an attempt, in OpenTelemetry's names: the service as the server's address, the instance as the peer.
+fn span(
+    balancer: &LoadBalancer,
+    request: &Request<'_>,
+    instance: &ServiceInstance,
+    attempt: u32,
+) -> tracing::Span {
+    let span = tracing::info_span!(
+        target: "evenkeel::call",
+        "attempt",
+        otel.kind = "client",
+        server.address = %balancer.service_id(),
+        network.peer.address = instance.host(),
+        network.peer.port = tracing::field::Empty,
+        http.request.method = tracing::field::Empty,
+        http.request.resend_count = tracing::field::Empty,
+    );
+    if !span.is_disabled() {
+        if let Some(port) = instance.port() {
+            span.record("network.peer.port", port);
+        }
+        if let Some(method) = request.method() {
+            span.record("http.request.method", method);
+        }
+        if attempt > 1 {
+            span.record("http.request.resend_count", attempt - 1);
+        }
+    }
+    span
+}

@@ -1,0 +1,210 @@
+//! What follows on an attempt: a pure machine over the properties of retries.
+
+use std::time::Duration;
+
+use crate::config::{RetryBackoffProperties, RetryProperties, RetryableError};
+use crate::{Failure, Outcome};
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The caller gets what there is.
+    Stop,
+    /// One more attempt on the same instance.
+    Same,
+    /// One on another instance.
+    Next,
+}
+
+/// Where one call stands.
+#[derive(Debug)]
+pub(super) struct Plan<'a> {
+    retry: &'a RetryProperties,
+    /// Whether its method may be repeated.
+    repeatable: bool,
+    /// More attempts so far on this instance.
+    same: u32,
+    /// Instances so far after the first.
+    next: u32,
+    retries: u32,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(retry: &'a RetryProperties, method: Option<&str>) -> Self {
+        let safe = method.is_some_and(|method| matches!(method, "GET" | "HEAD" | "OPTIONS"));
+        let repeatable = retry.enabled && (safe || retry.retry_on_all_operations);
+        Self { retry, repeatable, same: 0, next: 0, retries: 0 }
+    }
+
+    /// The step after an attempt that ended so. `take` takes a retry from the budget of the service; it is asked only if
+    /// something was sent, and nothing else stands against the retry.
+    pub(super) fn after(&mut self, outcome: Outcome, take: impl Fn() -> bool) -> Step {
+        let never_sent = outcome == Outcome::Failure(Failure::Connect);
+        let step = if !self.is_retryable(outcome) {
+            Step::Stop
+        } else if self.same < self.retry.max_retries_on_same_service_instance {
+            Step::Same
+        } else if self.next < self.retry.max_retries_on_next_service_instance {
+            Step::Next
+        } else {
+            Step::Stop
+        };
+        let step = match step {
+            // Whatever the method and the properties: nothing was sent, so nothing can happen twice.
+            Step::Stop if never_sent && self.next == 0 => Step::Next,
+            Step::Same | Step::Next if !never_sent && !take() => Step::Stop,
+            step => step,
+        };
+        match step {
+            Step::Stop => return step,
+            Step::Same => self.same += 1,
+            Step::Next => (self.same, self.next) = (0, self.next + 1),
+        }
+        self.retries += 1;
+        step
+    }
+
+    fn is_retryable(&self, outcome: Outcome) -> bool {
+        self.repeatable
+            && match outcome {
+                Outcome::Status(status) => self.retry.retryable_status_codes.contains(&status),
+                Outcome::Failure(failure) => {
+                    self.retry.retry_on_all_exceptions
+                        || self.retry.retryable_exceptions.contains(&kind(failure))
+                }
+                Outcome::Success | Outcome::Cancelled => false,
+            }
+    }
+
+    /// The pause before the attempt that the last step asks for; `random` is any number, each alike.
+    pub(super) fn pause(&self, random: u64) -> Option<Duration> {
+        pause(&self.retry.backoff, self.retries, random)
+    }
+}
+
+fn kind(failure: Failure) -> RetryableError {
+    match failure {
+        Failure::Connect => RetryableError::Connect,
+        Failure::Timeout => RetryableError::Timeout,
+        Failure::Reset => RetryableError::Reset,
+        Failure::Other => RetryableError::Other,
+    }
+}
+
+/// `min x 2^(n-1)`, at most `max`, more or less by `jitter`, and never out of the two bounds: the formula of Reactor's
+/// back-off, which Spring uses.
+fn pause(backoff: &RetryBackoffProperties, retry: u32, random: u64) -> Option<Duration> {
+    if !backoff.enabled {
+        return None;
+    }
+    let factor = 1_u32.checked_shl(retry.saturating_sub(1)).unwrap_or(u32::MAX);
+    let most = backoff.max_backoff.unwrap_or(Duration::MAX).max(backoff.min_backoff);
+    let even = backoff.min_backoff.saturating_mul(factor).min(most);
+    #[allow(clippy::cast_precision_loss)] // a share of the pause needs no more than 53 bits
+    let part = (random as f64 / u64::MAX as f64).mul_add(2.0, -1.0) * backoff.jitter.clamp(0.0, 1.0);
+    let moved = scaled(even, (1.0 + part).max(0.0));
+    Some(moved.clamp(backoff.min_backoff, most))
+}
+
+/// A product that no duration can hold is the longest one.
+fn scaled(pause: Duration, factor: f64) -> Duration {
+    Duration::try_from_secs_f64(pause.as_secs_f64() * factor).unwrap_or(Duration::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RESET: Outcome = Outcome::Failure(Failure::Reset);
+    const REFUSED: Outcome = Outcome::Failure(Failure::Connect);
+
+    fn retry(same: u32, next: u32) -> RetryProperties {
+        RetryProperties::default()
+            .with_max_retries_on_same_service_instance(same)
+            .with_max_retries_on_next_service_instance(next)
+    }
+
+    fn steps(retry: &RetryProperties, method: &str, outcome: Outcome) -> Vec<Step> {
+        let mut plan = Plan::new(retry, Some(method));
+        std::iter::from_fn(|| Some(plan.after(outcome, || true)).filter(|step| *step != Step::Stop))
+            .take(100)
+            .collect()
+    }
+
+    #[test]
+    fn scl_209_same_and_next_take_turns_until_both_are_used_up() {
+        assert_eq!(steps(&retry(1, 1), "GET", RESET), [Step::Same, Step::Next, Step::Same]);
+        for (same, next) in [(0, 0), (0, 1), (3, 0), (2, 3), (0, 7)] {
+            let retry = retry(same, next);
+            assert_eq!(steps(&retry, "GET", RESET).len() as u64 + 1, retry.most_attempts(), "{same} {next}");
+        }
+    }
+
+    #[test]
+    fn scl_210_to_211_methods_statuses_and_kinds() {
+        let all = retry(0, 1).with_retry_on_all_operations(true).with_retryable_status_codes([404, 502]);
+        let safe = all.clone().with_retry_on_all_operations(false);
+        for (retry, method, outcome, retried) in [
+            (&safe, "POST", RESET, false),
+            (&all, "POST", RESET, true),
+            (&safe, "GET", Outcome::Status(404), true),
+            (&safe, "GET", Outcome::Status(503), false),
+            (&safe, "POST", Outcome::Status(404), false),
+            (&safe, "HEAD", RESET, true),
+            (&safe, "OPTIONS", RESET, true),
+            (&safe, "TRACE", RESET, false),
+            (&safe, "get", RESET, false),
+            (&safe, "GET", Outcome::Failure(Failure::Other), false),
+            (&safe, "GET", Outcome::Failure(Failure::Timeout), true),
+            (&safe, "GET", Outcome::Success, false),
+            (&safe, "GET", Outcome::Cancelled, false),
+        ] {
+            assert_eq!(steps(retry, method, outcome).len(), usize::from(retried), "{method} {outcome}");
+        }
+        assert!(Plan::new(&all, None).after(RESET, || true) == Step::Next);
+        assert!(Plan::new(&safe, None).after(RESET, || true) == Step::Stop);
+        let any = safe.with_retry_on_all_exceptions(true);
+        assert_eq!(steps(&any, "GET", Outcome::Failure(Failure::Other)), [Step::Next]);
+    }
+
+    #[test]
+    fn what_was_never_sent_goes_once_to_another_instance_whatever_the_method_and_the_properties() {
+        let off = retry(3, 3).with_enabled(false);
+        for retry in [off, retry(0, 0), retry(0, 1), retry(2, 2)] {
+            assert_eq!(steps(&retry, "POST", REFUSED), [Step::Next], "{retry:?}");
+        }
+        assert_eq!(steps(&retry(0, 3), "GET", REFUSED), [Step::Next; 3]);
+        // A second instance that was reached and broke off is a retry, which a POST does not get.
+        let retry = retry(0, 1);
+        let mut plan = Plan::new(&retry, Some("POST"));
+        assert_eq!(plan.after(REFUSED, || unreachable!("nothing was sent")), Step::Next);
+        assert_eq!(plan.after(RESET, || true), Step::Stop);
+    }
+
+    #[test]
+    fn a_budget_that_is_used_up_stops_what_was_sent() {
+        let retry = retry(1, 1);
+        assert_eq!(Plan::new(&retry, Some("GET")).after(RESET, || false), Step::Stop);
+        assert_eq!(Plan::new(&retry, Some("GET")).after(REFUSED, || false), Step::Same);
+    }
+
+    #[test]
+    fn pauses_double_within_their_bounds() {
+        let ms = Duration::from_millis;
+        let backoff = RetryBackoffProperties::default().with_enabled(true).with_max_backoff(ms(50));
+        let even = backoff.clone().with_jitter(0.0);
+        let row: Vec<_> = (1..6).map(|n| pause(&even, n, 7).unwrap()).collect();
+        assert_eq!(row, [ms(5), ms(10), ms(20), ms(40), ms(50)]);
+        for n in [0, 1, 2, 3, 31, 32, u32::MAX] {
+            for random in [0, 1, u64::MAX / 2, u64::MAX] {
+                let pause = pause(&backoff, n, random).unwrap();
+                assert!((ms(5)..=ms(50)).contains(&pause), "{n} {random}: {pause:?}");
+            }
+        }
+        // The second: 10 ms, more or less by half of it.
+        assert_eq!((pause(&backoff, 2, 0), pause(&backoff, 2, u64::MAX)), (Some(ms(5)), Some(ms(15))));
+        let unbounded = even.with_max_backoff(None).with_min_backoff(Duration::MAX);
+        assert_eq!(pause(&unbounded, 9, 1), Some(Duration::MAX));
+        assert_eq!(pause(&RetryBackoffProperties::default(), 1, 1), None);
+    }
+}

@@ -1,0 +1,79 @@
+use std::fmt;
+use std::time::Duration;
+
+use super::{Choice, Outcome, Track};
+use crate::ServiceInstance;
+
+/// Who hears of the end of a call beside the instance.
+pub(crate) trait Ending: Send + Sync {
+    /// The call ended so, `took` after its instance was chosen.
+    fn ended(self: Box<Self>, outcome: Outcome, took: Duration);
+}
+
+/// The end of a call that was answered: the [`Choice`] of its instance, and whoever else hears of it.
+///
+/// As a choice it ends exactly once: by [`complete`](Self::complete), at the end of a [`track`](Self::track)ed body, or when
+/// it is dropped.
+#[must_use = "a lease that is dropped at once ends the call"]
+pub struct Lease(Option<Held>);
+
+struct Held {
+    choice: Choice,
+    then: Option<Box<dyn Ending>>,
+}
+
+impl Lease {
+    pub(crate) fn new(choice: Choice, then: Option<Box<dyn Ending>>) -> Self {
+        Self(Some(Held { choice, then }))
+    }
+
+    /// The instance; `None` never, as long as the call has not ended.
+    pub fn instance(&self) -> Option<ServiceInstance> {
+        self.0.as_ref().map(|held| held.choice.instance())
+    }
+
+    /// The instance answered, though the call goes on.
+    pub(super) fn answered(&mut self) {
+        if let Some(held) = &mut self.0 {
+            held.choice.answered();
+        }
+    }
+
+    /// Ends the call with what came of it.
+    pub fn complete(mut self, outcome: Outcome) {
+        self.end(outcome);
+    }
+
+    /// Keeps the call until the body of `response` ends or is dropped; see [`Choice::track`].
+    pub fn track<R: Track>(self, response: R) -> R::Tracked {
+        response.track(self)
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        if let Some(Held { choice, then }) = self.0.take() {
+            let took = choice.elapsed();
+            choice.complete(outcome);
+            if let Some(then) = then {
+                then.ended(outcome, took.unwrap_or_default());
+            }
+        }
+    }
+}
+
+impl From<Choice> for Lease {
+    fn from(choice: Choice) -> Self {
+        Self::new(choice, None)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.end(Outcome::Cancelled);
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Lease").field(&self.0.as_ref().map(|held| &held.choice)).finish()
+    }
+}

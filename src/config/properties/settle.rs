@@ -1,0 +1,109 @@
+//! From what was written to what holds.
+
+use super::{Properties, eager};
+use crate::config::address::{Owner, Unknown};
+use crate::config::environment::{self, Known};
+use crate::config::error::{ConfigError, Issues, Place, Warning};
+use crate::config::identity::Identity;
+use crate::config::layer::{Layer, Section, Unresolved};
+use crate::config::meaningless;
+use crate::config::names::KEYED;
+use crate::config::placeholder::Resolver;
+use crate::config::simple::{self, SimpleInstanceProperties};
+use crate::config::values::Values;
+use crate::config::variables::Variables;
+use std::collections::{BTreeMap, HashSet};
+
+impl Properties {
+    /// Reads again what depends on more than one layer, which is nearly everything: a variable may name the profile whose
+    /// file says how the service is spelt that another variable means. Reports everything that is wrong.
+    pub(crate) fn settle(mut self, mut issues: Issues) -> Result<Self, ConfigError> {
+        #[cfg(feature = "config")]
+        {
+            let mut files = std::mem::take(&mut self.files);
+            let documents = files.choose(&self.values, &self.variables, &mut issues)?;
+            let mut layer = Layer::default();
+            for document in &documents {
+                issues.problems.extend(document.problems.iter().cloned());
+                layer.absorb(&document.leaves, &mut issues);
+            }
+            let values = documents.iter().map(|document| &document.values).collect();
+            self.derive(layer, values, &mut issues);
+            self.files = files;
+        }
+        #[cfg(not(feature = "config"))]
+        self.derive(Layer::default(), Vec::new(), &mut issues);
+        for layer in self.layers() {
+            layer.check_routes(&mut issues);
+        }
+        self.instances = self.read_instances(&mut issues);
+        if !issues.problems.is_empty() {
+            return Err(ConfigError::new(issues.problems));
+        }
+        issues.warnings.extend(self.accepted.iter().cloned());
+        let mut told: HashSet<&Warning> = self.warnings.iter().chain(&self.ignored).collect();
+        for warning in issues.warnings.iter().filter(|warning| told.insert(warning)) {
+            if warning.accepted {
+                tracing::info!(key = %warning.key, place = %warning.place, "{warning}");
+            } else {
+                tracing::warn!(key = %warning.key, place = %warning.place, "{warning}");
+            }
+        }
+        (self.ignored, self.warnings) = issues.warnings.into_iter().partition(|warning| warning.accepted);
+        Ok(self)
+    }
+
+    /// Makes the layers from what was written: the file's as it is given, and `values`, all that its documents hold.
+    fn derive(&mut self, mut file: Layer, values: Vec<&Values>, issues: &mut Issues) {
+        note_others(&self.values, &self.variables, &values, issues);
+        let resolver = Resolver::new(&self.values, &self.variables, values);
+        let mut code = self.written.clone();
+        let of_code = code.resolve(&resolver, issues);
+        let of_file = file.resolve(&resolver, issues);
+        let mut known = Known::default();
+        for layer in [&file, &code] {
+            known.ids.extend(layer.ids.iter().cloned());
+            known.ids.extend(eager(layer).into_iter().map(str::to_owned));
+            let global = layer.sections.get(&Owner::Global);
+            let names = || global.into_iter().flat_map(|section| section.settings.keys());
+            known.ids.extend(names().filter_map(|name| name.strip_prefix("hint.")).map(str::to_owned));
+            let all = layer.sections.values().flat_map(|section| section.settings.keys());
+            let media_types = all.filter_map(|name| name.strip_prefix(KEYED)?.strip_prefix('.'));
+            known.media_types.extend(media_types.map(str::to_owned));
+        }
+        let mut environment = environment::read(self.variables.all(), known, issues);
+        let of_environment = environment.resolve(&resolver, issues);
+        // A value that cannot be had does no harm where another one counts.
+        let stronger: [(Vec<Unresolved>, &[&Layer]); 3] =
+            [(of_code, &[]), (of_environment, &[&code]), (of_file, &[&code, &environment])];
+        for (unresolved, stronger) in stronger {
+            let counts = unresolved.into_iter().filter(|one| !one.is_replaced(stronger));
+            issues.problems.extend(counts.map(|one| one.problem));
+        }
+        self.identity = Identity::of(&resolver);
+        (self.code, self.environment, self.file) = (code, environment, file);
+    }
+
+    fn read_instances(&self, issues: &mut Issues) -> Vec<(String, Vec<SimpleInstanceProperties>)> {
+        let mut lists: BTreeMap<&Owner, &Section> = BTreeMap::new();
+        for layer in self.layers() {
+            for (owner, section) in &layer.sections {
+                if matches!(owner, Owner::Instances(_)) {
+                    lists.entry(owner).or_insert(section);
+                }
+            }
+        }
+        lists.into_values().map(|section| (section.id.clone(), simple::read(section, issues))).collect()
+    }
+}
+
+/// Notes the keys outside our prefixes that have no meaning here.
+fn note_others(code: &Values, variables: &Variables, files: &[&Values], issues: &mut Issues) {
+    for (key, reason) in meaningless::OTHERS {
+        let variable = variables.of_key(key).map(|(name, _)| Place::Environment { variable: name.into() });
+        let written = std::iter::once(&code).chain(files).filter_map(|values| values.get(key));
+        for place in written.map(|value| value.place.clone()).chain(variable) {
+            issues.warnings.push(Unknown::accepted(reason).warning(key, &place));
+        }
+    }
+}

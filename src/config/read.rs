@@ -1,0 +1,182 @@
+//! How the text of a value is read into its field.
+
+use super::balancer::{LoadBalancerProperties, trimmed};
+use super::choices::{StageName, UnknownGroup};
+use super::duration::{self, parse_duration};
+use super::retry::RetryableError;
+use super::stages::{MetadataRouteProperties, hash_source};
+use std::time::Duration;
+
+/// Why a value is refused: what would be allowed.
+pub(crate) type Allowed = &'static str;
+
+pub(crate) fn put<T>(field: &mut T, value: Result<T, Allowed>) -> Result<(), Allowed> {
+    *field = value?;
+    Ok(())
+}
+
+/// A yes or no, with Spring's words for both.
+pub(crate) fn flag(text: &str) -> Result<bool, Allowed> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "on" | "yes" | "1" => Ok(true),
+        "false" | "off" | "no" | "0" => Ok(false),
+        _ => Err("true or false (also on, off, yes, no, 1, 0)"),
+    }
+}
+
+pub(crate) fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, Allowed> {
+    let text = text.trim();
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits
+        .then(|| text.parse::<u64>().ok().and_then(|number| T::try_from(number).ok()))
+        .flatten()
+        .ok_or("a whole number, 0 or larger, in digits")
+}
+
+pub(crate) fn port(text: &str) -> Result<u16, Allowed> {
+    match whole(text) {
+        Ok(port) if port != 0 => Ok(port),
+        _ => Err("a port, 1 to 65535"),
+    }
+}
+
+pub(crate) fn share(text: &str) -> Result<f64, Allowed> {
+    match text.trim().parse::<f64>() {
+        Ok(share) if share.is_finite() && share >= 1.0 => Ok(share),
+        _ => Err("a number of at least 1, such as 1.5"),
+    }
+}
+
+pub(crate) fn span(text: &str) -> Result<Duration, Allowed> {
+    parse_duration(text).ok_or(duration::ALLOWED)
+}
+
+pub(crate) fn above_zero(text: &str) -> Result<Duration, Allowed> {
+    match span(text)? {
+        Duration::ZERO => Err("a duration above zero, such as 1s, 250ms or PT1S"),
+        above => Ok(above),
+    }
+}
+
+pub(crate) fn required(text: &str) -> Result<String, Allowed> {
+    trimmed(text).ok_or("a text that is not blank")
+}
+
+pub(crate) fn header_name(text: &str) -> Result<String, Allowed> {
+    let text = text.trim();
+    match http::HeaderName::try_from(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err("the name of a header, such as X-SC-LB-Hint"),
+    }
+}
+
+pub(crate) fn stages(to: &mut LoadBalancerProperties, words: &[&str]) -> Result<(), Allowed> {
+    let read = |word: &&str| StageName::read(word).ok_or(StageName::ALLOWED);
+    put(&mut to.configurations, words.iter().map(read).collect())
+}
+
+pub(crate) fn statuses(to: &mut LoadBalancerProperties, words: &[&str]) -> Result<(), Allowed> {
+    let read = |word: &&str| match whole::<u16>(word) {
+        Ok(status @ 100..=999) => Ok(status),
+        _ => Err("statuses of HTTP, such as 502, 503"),
+    };
+    put(&mut to.retry.retryable_status_codes, words.iter().map(read).collect())
+}
+
+pub(crate) fn retryable(to: &mut LoadBalancerProperties, words: &[&str]) -> Result<(), Allowed> {
+    let mut kinds = Vec::new();
+    for word in words {
+        for kind in RetryableError::of_word(word).ok_or(RetryableError::ALLOWED)? {
+            if !kinds.contains(kind) {
+                kinds.push(*kind);
+            }
+        }
+    }
+    put(&mut to.retry.retryable_exceptions, Ok(kinds))
+}
+
+pub(crate) fn from_one(text: &str) -> Result<u32, Allowed> {
+    match whole(text)? {
+        0 => Err("a whole number, 1 or larger, in digits"),
+        number => Ok(number),
+    }
+}
+
+pub(crate) fn part(text: &str) -> Result<f64, Allowed> {
+    match text.trim().parse::<f64>() {
+        Ok(part) if (0.0..=1.0).contains(&part) => Ok(part),
+        _ => Err("a number from 0 to 1, such as 0.5"),
+    }
+}
+
+pub(crate) fn names_of_services(names: &[&str]) -> Result<(), Allowed> {
+    if names.iter().all(|name| !super::key::fold(name.trim()).is_empty()) {
+        Ok(())
+    } else {
+        Err("names of services that are not blank")
+    }
+}
+
+/// Reads one value of a route.
+pub(crate) fn read_route(to: &mut MetadataRouteProperties, name: &str, text: &str) -> Result<(), Allowed> {
+    match name {
+        "metadata" => put(&mut to.metadata, required(text)),
+        "header" => put(&mut to.header, header_name(text).map(Some)),
+        "cookie" => put(&mut to.cookie, required(text).map(Some)),
+        "query" => put(&mut to.query, required(text).map(Some)),
+        "unknown" => put(&mut to.unknown, UnknownGroup::read(text).ok_or(UnknownGroup::ALLOWED)),
+        "hash" => match hash_source(text) {
+            Some((word, name)) => put(&mut to.hash, Ok(Some(format!("{word}:{name}")))),
+            None => Err("header:<name>, cookie:<name> or query:<name>"),
+        },
+        "percent" => comma_list(text).try_for_each(|share| {
+            let (group, percent) = share.split_once('=').ok_or(SHARES)?;
+            put_share(to, group, percent).map_err(|_| SHARES)
+        }),
+        _ if name.starts_with("percent.") => put_share(to, &name["percent.".len()..], text),
+        _ => {
+            to.fallback.extend(comma_list(text).map(str::to_owned));
+            Ok(())
+        }
+    }
+}
+
+/// Reads one value of the map by media type.
+pub(crate) fn read_media_type(to: &mut LoadBalancerProperties, of: &str, text: &str) -> Result<(), Allowed> {
+    if of.is_empty() {
+        return if text.trim().is_empty() {
+            Ok(())
+        } else {
+            Err("a map from media types to names of parameters")
+        };
+    }
+    let halves =
+        of.split_once('/').filter(|(kind, sub)| !kind.is_empty() && !sub.is_empty() && !sub.contains('/'));
+    if halves.is_none() || of.contains(|c: char| c.is_whitespace() || c == ';' || c == ',') {
+        return Err("below a media type such as application/json, in brackets if it holds a dot");
+    }
+    let name = required(text)?;
+    to.api_version.media_type_parameters.insert(of.to_owned(), name);
+    Ok(())
+}
+
+/// What a list of shares may be.
+const SHARES: Allowed =
+    "a list such as canary=5, beta=0.5: values of the metadata key, and a percentage from 0 to 100 each";
+
+fn put_share(to: &mut MetadataRouteProperties, group: &str, text: &str) -> Result<(), Allowed> {
+    let text = text.trim();
+    let group = trimmed(group).ok_or("a percentage for a value of the metadata key, which is not blank")?;
+    match text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>() {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => {
+            to.percent.insert(group, percent);
+            Ok(())
+        }
+        _ => Err("a percentage from 0 to 100, such as 5 or 0.5"),
+    }
+}
+
+/// The words of a comma list; blanks between commas are no words.
+pub(crate) fn comma_list(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|word| !word.is_empty())
+}

@@ -1,0 +1,100 @@
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::{AttemptEnd, AttemptStart, CallStart, Completion};
+use crate::ServiceId;
+
+/// Hears of the life of calls: Spring's `LoadBalancerLifecycle`.
+///
+/// A call has one [`on_start`](Self::on_start), then for each attempt one [`on_start_request`](Self::on_start_request) and one
+/// [`on_attempt`](Self::on_attempt), and one [`on_complete`](Self::on_complete), whatever happens: an error, no instance, a
+/// caller who gives up, a panic. The calls are those of the clients, [`call`](crate::call::call) and
+/// [`LoadBalancerClient`](crate::client::LoadBalancerClient); a lease that was chosen by hand has `on_attempt` only.
+///
+/// Several run by their [`order`](Self::order), lowest first, those of one order as they were added. A method that panics is
+/// logged; the call and the other processors do not notice. They run on the caller's thread, so they must be short and must
+/// not block.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU32, Ordering};
+///
+/// use evenkeel::observe::{Completion, Lifecycle};
+///
+/// /// Counts what the service could not serve.
+/// #[derive(Debug, Default)]
+/// struct Discarded(AtomicU32);
+///
+/// impl Lifecycle for Discarded {
+///     fn on_complete(&self, call: &Completion<'_>) {
+///         if call.instance.is_none() {
+///             self.0.fetch_add(1, Ordering::Relaxed);
+///         }
+///     }
+/// }
+/// ```
+pub trait Lifecycle: Send + Sync + fmt::Debug + 'static {
+    /// Where it stands among several; lowest first (default 0).
+    fn order(&self) -> i32 {
+        0
+    }
+
+    /// Whether it wants to hear of this service (default: of every one). Asked when a balancer is made or changed.
+    fn supports(&self, service: &ServiceId) -> bool {
+        let _ = service;
+        true
+    }
+
+    /// A call begins; nothing is chosen yet.
+    fn on_start(&self, call: &CallStart<'_>) {
+        let _ = call;
+    }
+
+    /// An instance is chosen, and the request is about to be sent to it.
+    fn on_start_request(&self, attempt: &AttemptStart<'_>) {
+        let _ = attempt;
+    }
+
+    /// An attempt ended; for the last one of a call that is the end of the response's body.
+    fn on_attempt(&self, attempt: &AttemptEnd<'_>) {
+        let _ = attempt;
+    }
+
+    /// The call ended.
+    fn on_complete(&self, call: &Completion<'_>) {
+        let _ = call;
+    }
+}
+
+/// The processors of one service, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lifecycles(Arc<[Arc<dyn Lifecycle>]>);
+
+impl Lifecycles {
+    /// Those of `all` that want to hear of `service`.
+    pub(crate) fn of(service: &ServiceId, all: &[Arc<dyn Lifecycle>]) -> Self {
+        let supports = |one: &&Arc<dyn Lifecycle>| {
+            catch_unwind(AssertUnwindSafe(|| one.supports(service))).unwrap_or_else(|_| {
+                tracing::error!(%service, lifecycle = ?one, "a lifecycle processor panicked when asked whether it supports the service");
+                false
+            })
+        };
+        let mut wanted: Vec<_> = all.iter().filter(supports).cloned().collect();
+        wanted.sort_by_key(|one| one.order());
+        Self(wanted.into())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Tells each of them. Events end calls wherever a lease is dropped, also while its caller panics, so that a second
+    /// panic would end the process.
+    pub(crate) fn tell(&self, service: &ServiceId, event: &'static str, tell: impl Fn(&dyn Lifecycle)) {
+        for one in &*self.0 {
+            if catch_unwind(AssertUnwindSafe(|| tell(&**one))).is_err() {
+                tracing::error!(%service, lifecycle = ?one, "a lifecycle processor panicked in {event}");
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What holds for every call, however it goes: one end for each start, nothing left in flight, and no more attempts than
+//! are allowed.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel::call::call;
+use evenkeel::config::{RetryBackoffProperties, RetryProperties};
+use evenkeel::{Choice, Failure, HttpView, Outcome, Request};
+use proptest::prelude::*;
+use support::calls::{Heard, Reply, balancer_with, judge};
+
+/// How an attempt goes.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Status(u16),
+    Fail(Failure),
+    /// It takes so long before it ends with 200.
+    Slow(u64),
+    /// It cannot be sent again.
+    Spent,
+    /// The caller's own code panics.
+    Panic,
+}
+
+/// What the caller does with the response.
+#[derive(Clone, Copy, Debug)]
+enum Finish {
+    Complete,
+    Drop,
+    Track,
+    TrackAndDrop,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let failure = prop_oneof![
+        Just(Failure::Connect),
+        Just(Failure::Timeout),
+        Just(Failure::Reset),
+        Just(Failure::Other)
+    ];
+    prop_oneof![
+        prop::sample::select(vec![200, 404, 500, 503]).prop_map(Step::Status),
+        failure.prop_map(Step::Fail),
+        (1..100_u64).prop_map(Step::Slow),
+        Just(Step::Spent),
+        Just(Step::Panic),
+    ]
+}
+
+fn retry() -> impl Strategy<Value = RetryProperties> {
+    (0..3_u32, 0..4_u32, any::<[bool; 5]>()).prop_map(|(same, next, [on, all, any, avoid, pause])| {
+        RetryProperties::default()
+            .with_enabled(on)
+            .with_max_retries_on_same_service_instance(same)
+            .with_max_retries_on_next_service_instance(next)
+            .with_retry_on_all_operations(all)
+            .with_retry_on_all_exceptions(any)
+            .with_avoid_previous_instance(avoid)
+            .with_retryable_status_codes([503])
+            .with_backoff(RetryBackoffProperties::default().with_enabled(pause))
+    })
+}
+
+/// One call as given, cut off after `patience` milliseconds; the number of attempts that were made.
+async fn run(
+    ids: &str,
+    retry: RetryProperties,
+    method: &str,
+    steps: &[Step],
+    finish: Finish,
+    patience: u64,
+) -> (u32, Vec<String>, u32) {
+    let heard = Arc::new(Heard::default());
+    let lb = balancer_with(ids, |builder| builder.retry(retry).lifecycle_arc(heard.clone()));
+    let request = http::Request::builder().method(method).uri("lb://orders/").body(()).unwrap();
+    let mut attempts = 0;
+    let work = {
+        let (lb, attempts) = (lb.clone(), &mut attempts);
+        async move {
+            let view = HttpView::of(&request);
+            let send = |_: &Choice, attempt: u32| {
+                let step = steps[(attempt as usize - 1) % steps.len()];
+                if matches!(step, Step::Spent) {
+                    return None;
+                }
+                *attempts += 1;
+                Some(async move {
+                    match step {
+                        Step::Status(status) => Ok(Reply { status, attempt }),
+                        Step::Fail(failure) => Err(error(failure)),
+                        Step::Slow(millis) => {
+                            tokio::time::sleep(Duration::from_millis(millis)).await;
+                            Ok(Reply { status: 200, attempt })
+                        }
+                        Step::Spent | Step::Panic => panic!("on purpose"),
+                    }
+                })
+            };
+            let Ok(answered) = call(&lb, &Request::of(&view), judge, send).await else { return };
+            let body =
+                || http::Response::new(http_body_util::Full::new(hyper::body::Bytes::from_static(b"x")));
+            match finish {
+                Finish::Complete => answered.lease.complete(Outcome::Status(answered.response.status)),
+                Finish::Drop => drop(answered),
+                Finish::Track => {
+                    let tracked = answered.lease.track(body());
+                    http_body_util::BodyExt::collect(tracked.into_body()).await.unwrap();
+                }
+                Finish::TrackAndDrop => drop(answered.lease.track(body())),
+            }
+        }
+    };
+    let guarded = futures_util::FutureExt::catch_unwind(std::panic::AssertUnwindSafe(work));
+    let _ = tokio::time::timeout(Duration::from_millis(patience), guarded).await;
+    (attempts, heard.take(), lb.in_flight())
+}
+
+fn error(failure: Failure) -> std::io::Error {
+    use std::io::ErrorKind;
+    std::io::Error::from(match failure {
+        Failure::Connect => ErrorKind::ConnectionRefused,
+        Failure::Timeout => ErrorKind::TimedOut,
+        Failure::Reset => ErrorKind::ConnectionReset,
+        _ => ErrorKind::Other,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_call_and_every_attempt_has_one_start_and_one_end(
+        ids in prop::sample::select(vec!["", "a", "a b", "a b c d"]),
+        retry in retry(),
+        method in prop::sample::select(vec!["GET", "POST", "HEAD"]),
+        steps in prop::collection::vec(step(), 1..6),
+        finish in prop::sample::select(vec![Finish::Complete, Finish::Drop, Finish::Track, Finish::TrackAndDrop]),
+        patience in 0..300_u64,
+    ) {
+        // A panic that the script asks for says nothing of a fault.
+        std::panic::set_hook(Box::new(|_| {}));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        let most = retry.most_attempts();
+        let (attempts, events, in_flight) =
+            runtime.block_on(run(ids, retry, method, &steps, finish, patience));
+        let _ = std::panic::take_hook();
+        let count = |word: &str| events.iter().filter(|event| event.starts_with(word)).count();
+        prop_assert_eq!(in_flight, 0);
+        prop_assert_eq!(count("start "), 1, "{:?}", events);
+        prop_assert_eq!(count("complete "), 1, "{:?}", events);
+        prop_assert!(events.last().unwrap().starts_with("complete "), "{events:?}");
+        prop_assert_eq!(count("lease "), 0, "{:?}", events);
+        // What a test sends is what is told; a caller who gives up may do so between two polls of one attempt.
+        prop_assert_eq!(count("request "), count("attempt "), "{:?}", events);
+        prop_assert_eq!(count("request "), attempts as usize, "{:?}", events);
+        // One more than the properties say, for a call that was never sent.
+        prop_assert!(u64::from(attempts) <= most.max(1) * 2 + 1, "{attempts} of {most}");
+        // Every attempt ends before the next one starts.
+        let mut open = 0;
+        for event in &events {
+            open += i32::from(event.starts_with("request "));
+            open -= i32::from(event.starts_with("attempt "));
+            prop_assert!((0..=1).contains(&open), "{events:?}");
+        }
+        let nobody = ["complete discard", "complete cancelled"].iter().any(|end| events[1].starts_with(end));
+        prop_assert!(!ids.is_empty() || nobody, "{events:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_panicking_processor_sees_at_the_end_of_a_lease_disturbs_nothing() {
+    #[derive(Debug)]
+    struct Panics;
+    impl evenkeel::observe::Lifecycle for Panics {
+        fn on_attempt(&self, _: &evenkeel::observe::AttemptEnd<'_>) {
+            panic!("on purpose");
+        }
+    }
+    let heard = Arc::new(Heard::default());
+    let lb = balancer_with("a", |builder| builder.lifecycle(Panics).lifecycle_arc(heard.clone()));
+    lb.choose(&Request::EMPTY).await.unwrap().complete(Outcome::Success);
+    // Also while its caller panics: a second panic would end the process.
+    let caller = tokio::spawn({
+        let lb = lb.clone();
+        async move {
+            let _choice = lb.choose(&Request::EMPTY).await.unwrap();
+            panic!("the caller's own");
+        }
+    });
+    assert!(caller.await.unwrap_err().is_panic());
+    assert_eq!(heard.take(), ["lease 1 a success", "lease 1 a cancelled"]);
+    assert_eq!(lb.in_flight(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_and_calls_know_how_long_they_took() {
+    use std::sync::Mutex;
+    #[derive(Debug, Default)]
+    struct Took(Mutex<Vec<u128>>);
+    impl evenkeel::observe::Lifecycle for Took {
+        fn on_attempt(&self, attempt: &evenkeel::observe::AttemptEnd<'_>) {
+            self.0.lock().unwrap().push(attempt.elapsed.as_millis());
+        }
+        fn on_complete(&self, call: &evenkeel::observe::Completion<'_>) {
+            self.0.lock().unwrap().push(call.elapsed.as_millis());
+        }
+    }
+    let took = Arc::new(Took::default());
+    let backoff = RetryBackoffProperties::default()
+        .with_enabled(true)
+        .with_jitter(0.0)
+        .with_min_backoff(Duration::from_millis(500));
+    let retry = RetryProperties::default().with_backoff(backoff);
+    let lb = balancer_with("a b", |builder| builder.retry(retry).lifecycle_arc(took.clone()));
+    let request = http::Request::get("lb://orders/").body(()).unwrap();
+    let view = HttpView::of(&request);
+    let send = |_: &Choice, attempt: u32| {
+        Some(async move {
+            tokio::time::sleep(Duration::from_millis(u64::from(attempt) * 30)).await;
+            if attempt == 1 { Err(error(Failure::Reset)) } else { Ok(Reply { status: 200, attempt }) }
+        })
+    };
+    let answered = call(&lb, &Request::of(&view), judge, send).await.unwrap();
+    // The body takes its time, too.
+    support::advance(0.1).await;
+    answered.lease.complete(Outcome::Status(200));
+    assert_eq!(*took.0.lock().unwrap(), [30, 60 + 100, 30 + 500 + 60 + 100]);
+}
