@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel::config::{LoadBalancerProperties, StageName, SubsetAlgorithm, SubsetProperties};
+use evenkeel::config::{
+    Format, LoadBalancerProperties, Properties, StageName, SubsetAlgorithm, SubsetProperties,
+};
 use evenkeel::policy::RoundRobin;
 use evenkeel::supplier::Subset;
 use evenkeel::{ServiceInstance, ServiceInstanceListSupplier, SupplierBuilder};
@@ -27,6 +29,41 @@ fn of(size: usize, client: &str) -> Subset {
 
 fn spring(size: usize, client: &str) -> Subset {
     of(size, client).with_algorithm(SubsetAlgorithm::Spring)
+}
+
+/// The numbers that a chain of these properties leaves of 101.
+async fn left_by(properties: &Properties) -> Vec<usize> {
+    let effective = properties.effective("orders");
+    let chain = SupplierBuilder::new("orders").with_instances(numbered(101)).with_properties(&effective);
+    let list = chain.build().unwrap().get().next().await.unwrap().unwrap();
+    list.iter().map(|instance| instance.id().parse().unwrap()).collect()
+}
+
+fn yaml(id: &str) -> Properties {
+    let text = format!(
+        "foo: foobar\nspring.cloud.loadbalancer:\n  configurations: subset\n  subset:\n    size: 5\n    \
+         algorithm: spring\n    instance-id: {id}\n"
+    );
+    Properties::parse(&text, Format::Yaml, "application.yml").unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn scl_091_the_id_may_be_a_placeholder() {
+    let properties = yaml("${foo}");
+    assert_eq!(properties.effective("orders").subset.instance_id.as_deref(), Some("foobar"));
+    assert_eq!(left_by(&properties).await, [0, 74, 10, 72, 62]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn scl_092_without_an_id_the_one_of_the_process_counts() {
+    let known = [
+        ("SPRING_CLOUD_CLIENT_HOSTNAME", "myhost"),
+        ("SPRING_APPLICATION_NAME", "app"),
+        ("SERVER_PORT", "8080"),
+    ];
+    let properties = yaml("''").with_environment(known).unwrap();
+    assert_eq!(properties.effective("orders").subset.instance_id.as_deref(), Some("myhost:app:8080"));
+    assert_eq!(left_by(&properties).await, [1, 2, 77, 14, 43]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,4 +151,27 @@ async fn scl_101_without_an_id_the_process_draws_one() {
     let lb = fixed(numbered(101), |chain| chain.with_subset(5), RoundRobin::default());
     lb.ready().await.unwrap();
     assert_eq!(lb.snapshot().unwrap().len(), 5);
+}
+
+#[test]
+fn scl_102_the_id_of_the_process_is_made_of_what_is_known() {
+    const HOST: (&str, &str) = ("spring.cloud.client.hostname", "myhost");
+    const NAME: (&str, &str) = ("spring.application.name", "app");
+    const PORT: (&str, &str) = ("server.port", "80");
+    const PLATFORM: (&str, &str) = ("vcap.application.instance_id", "platform-1");
+    for (known, expected) in [
+        (&[][..], None),
+        (&[PLATFORM, HOST, NAME, PORT], Some("platform-1")),
+        (&[HOST], Some("myhost")),
+        (&[NAME], Some("app")),
+        (&[HOST, NAME], Some("myhost:app")),
+        (&[NAME, PORT], Some("app:80")),
+        (&[HOST, NAME, PORT], Some("myhost:app:80")),
+    ] {
+        let mut properties = Properties::default();
+        for (key, value) in known {
+            properties = properties.set(key, value).unwrap();
+        }
+        assert_eq!(properties.effective("orders").subset.instance_id.as_deref(), expected, "{known:?}");
+    }
 }
