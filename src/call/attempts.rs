@@ -7,7 +7,6 @@ use tracing::Instrument;
 use super::error::CallError;
 use super::plan::{Plan, Step};
 use super::running::Running;
-use crate::observe::ResponseData;
 use crate::{Choice, Failure, Lease, LoadBalancer, Outcome, Request, ServiceInstance, Tried};
 
 /// A response, with the lease under which it came.
@@ -137,6 +136,7 @@ where
     let mut again: Option<Choice> = None;
     let mut unreached = false;
     loop {
+        let same = again.is_some();
         let choice = if let Some(choice) = again.take() {
             choice
         } else {
@@ -169,16 +169,16 @@ where
         let span = span(balancer, request, &instance, number);
         running.begin(choice, request);
         names.push(instance);
+        if let Some(meters) = calls.meters.as_ref().filter(|_| number > 1) {
+            meters.retried(same);
+        }
         // The response of the attempt before, if that is what is repeated, is given up now.
         drop(last.take());
         let outcome;
         match attempt.instrument(span).await {
             Ok(response) => {
                 outcome = protocol.outcome(Ok(&response));
-                running.answered(outcome, || ResponseData {
-                    status: if let Outcome::Status(status) = outcome { Some(status) } else { None },
-                    headers: protocol.headers(&response),
-                });
+                running.answered(outcome, || protocol.headers(&response));
                 last = Some(Last::Response(response));
             }
             Err(error) => {
@@ -190,6 +190,9 @@ where
         let take = || {
             let left = balancer.service_state().withdraw(budget.percent, budget.min_per_second);
             if !left {
+                if let Some(meters) = &calls.meters {
+                    meters.refused();
+                }
                 tracing::debug!(%service, %outcome, "a call is not retried: the budget of retries is used up");
             }
             left

@@ -1,5 +1,5 @@
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Wake;
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use arc_swap::ArcSwap;
 use tokio::time::Instant;
 
 use super::fitness::{Claim, Fitness};
+use super::meter::{Meter, Reported};
 use super::service::ServiceState;
 use crate::alarm::Alarm;
 use crate::choice::{Failure, Outcome};
@@ -16,6 +17,39 @@ use crate::{ServiceId, ServiceInstance};
 
 const OBSERVED: u8 = 1;
 const TIMED: u8 = 2;
+const MEASURED: u8 = 4;
+const ELSEWHERE: u8 = 8;
+
+/// Who wants to hear what of an instance's leases, and what its picks are told by; a byte that a lease reads beside the
+/// counter it writes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Heard(u8);
+
+impl Heard {
+    /// The ends of leases are heard.
+    pub(crate) fn outcomes(self, yes: bool) -> Self {
+        self.with(OBSERVED, yes)
+    }
+
+    /// How long they took is.
+    pub(crate) fn times(self, yes: bool) -> Self {
+        self.with(TIMED, yes)
+    }
+
+    /// They are measured.
+    pub(crate) fn meters(self, yes: bool) -> Self {
+        self.with(MEASURED, yes)
+    }
+
+    /// The instance stands in another zone than this client.
+    pub(crate) fn elsewhere(self, yes: bool) -> Self {
+        self.with(ELSEWHERE, yes)
+    }
+
+    fn with(self, flag: u8, yes: bool) -> Self {
+        if yes { Self(self.0 | flag) } else { self }
+    }
+}
 
 /// What is known of one instance beyond its list entry: calls in flight, and whether it is skipped.
 ///
@@ -31,6 +65,8 @@ pub struct InstanceState {
     data: ArcSwap<InstanceData>,
     skip: Mutex<Skip>,
     alarm: Alarm,
+    /// Made when the instance is first measured; it stays as long as the state does.
+    meter: OnceLock<Box<dyn Meter>>,
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +91,7 @@ impl InstanceState {
             data: ArcSwap::new(instance.data()),
             skip: Mutex::default(),
             alarm: Alarm::default(),
+            meter: OnceLock::new(),
         })
     }
 
@@ -115,14 +152,44 @@ impl InstanceState {
         self.flags.load(Ordering::Relaxed) & OBSERVED != 0
     }
 
+    /// Whether the end of a lease has to be reported to anybody.
+    #[inline]
+    pub(crate) fn is_heard(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & (OBSERVED | MEASURED) != 0
+    }
+
     #[inline]
     pub(crate) fn is_timed(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & TIMED != 0
     }
 
-    pub(crate) fn observe(&self, observed: bool, timed: bool) {
-        let flags = if observed { OBSERVED } else { 0 } | if timed { TIMED } else { 0 };
-        self.flags.store(flags, Ordering::Relaxed);
+    /// Whether it stands in another zone than this client.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & ELSEWHERE != 0
+    }
+
+    pub(crate) fn observe(&self, heard: Heard) {
+        self.flags.store(heard.0, Ordering::Relaxed);
+    }
+
+    /// The meter, if one was made.
+    pub(crate) fn meter(&self) -> Option<&dyn Meter> {
+        self.meter.get().map(|meter| &**meter)
+    }
+
+    /// Makes the meter, the first time.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn meter_with(&self, make: impl FnOnce() -> Box<dyn Meter>) {
+        self.meter.get_or_init(make);
+    }
+
+    /// Measures an attempt, if attempts are measured.
+    pub(crate) fn measure(&self, reported: Reported<'_>, outcome: Outcome, took: Option<Duration>) {
+        if self.flags.load(Ordering::Relaxed) & MEASURED != 0
+            && let Some(meter) = self.meter()
+        {
+            meter.ended(reported, outcome, took, self.in_flight());
+        }
     }
 
     #[inline]
@@ -181,6 +248,12 @@ impl InstanceState {
             // A time-out or a reset after the request was sent: the connection was made.
             _ if probe => state.restore(),
             _ => {}
+        }
+        if !quiet {
+            state.measure(Reported::default(), outcome, took);
+        }
+        if outcome != Outcome::Failure(Failure::Connect) && !state.is_observed() {
+            return;
         }
         if let Some(sink) = state.service.sink() {
             sink.completed(state, outcome, took, quiet);

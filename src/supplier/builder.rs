@@ -47,6 +47,8 @@ pub struct SupplierBuilder {
     bases: u32,
     lists: Vec<Arc<dyn ListStage>>,
     pub(super) zone: Option<ZonePreference>,
+    /// Where this client stands, also without a preference.
+    pub(super) own_zone: Option<String>,
     pub(super) health: Option<HealthCheck>,
     pub(super) sticky: Option<StickySession>,
     pub(super) same_instance: bool,
@@ -81,6 +83,7 @@ impl SupplierBuilder {
             bases: 0,
             lists: Vec::new(),
             zone: None,
+            own_zone: None,
             health: None,
             sticky: None,
             same_instance: false,
@@ -288,6 +291,7 @@ impl SupplierBuilder {
         if settings.caching && settings.hard_age < settings.ttl {
             return Err(refuse("cache.hard-age is below cache.ttl".to_owned()));
         }
+        let own_zone = self.zone.as_ref().and_then(ZonePreference::zone).map(str::to_owned).or(self.own_zone);
         let mut lists = self.lists;
         if let Some(check) = self.health {
             lists.push(Arc::new(HealthStage::new(check)));
@@ -325,7 +329,7 @@ impl SupplierBuilder {
                 return Err(refuse(format!("two request stages are called {:?}", stage.name())));
             }
         }
-        let chain = Chain::new(lists, requests, self.weights);
+        let chain = Chain::new(lists, requests, self.weights).in_zone(own_zone.as_deref());
         let (runtime, seed) = (self.runtime, self.seed);
         Ok(Supplier { base, chain, settings, runtime, seed, streams: Streams::default() })
     }

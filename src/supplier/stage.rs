@@ -1,5 +1,5 @@
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -137,16 +137,26 @@ pub struct StageCx<'a> {
     service: &'a ServiceId,
     group: Option<&'a str>,
     why: RefCell<Option<String>>,
+    open: Cell<bool>,
 }
 
 impl<'a> StageCx<'a> {
     pub(crate) fn new(service: &'a ServiceId, group: Option<&'a str>) -> Self {
-        Self { service, group, why: RefCell::new(None) }
+        Self { service, group, why: RefCell::new(None), open: Cell::new(false) }
     }
 
     /// Says why a stage leaves nothing of a list; it stands in the error of a caller.
     pub fn explain(&self, why: impl Into<String>) {
         *self.why.borrow_mut() = Some(why.into());
+    }
+
+    /// A stage would leave none, and therefore leaves all.
+    pub(crate) fn fail_open(&self) {
+        self.open.set(true);
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.get()
     }
 
     pub(crate) fn why(&self) -> Option<String> {

@@ -3,6 +3,7 @@
 #![allow(clippy::unnecessary_literal_bound)] // as the trait writes it, and as its implementors do
 
 mod log;
+mod recorder;
 
 use std::fmt;
 use std::future::Future;
@@ -15,6 +16,7 @@ use evenkeel::discovery::{DiscoveryClient, Lists, SupplyError, SupplyErrorKind};
 use evenkeel::policy::{Policy, RoundRobin};
 use evenkeel::{LoadBalancer, Request, ServiceId, ServiceInstance, SupplierBuilder, async_trait};
 pub use log::Log;
+pub use recorder::{Recorder, Series};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
