@@ -8,6 +8,7 @@ use futures_util::FutureExt;
 use tokio::runtime::Runtime;
 
 use super::counting::allocations;
+use super::recorder::Counted;
 use super::subjects::{self, Kind};
 use super::{chain, lists, warm};
 
@@ -26,7 +27,18 @@ pub fn rows(runtime: &Runtime) -> Vec<(String, u64)> {
         rows.push((format!("{kind}, hints and versions"), of(&subjects::routed(runtime, kind, N))));
     }
     rows.push(("round robin, weighted beyond a table".to_owned(), of(&stride(runtime))));
+    rows.push(("round robin, measured, with its completion".to_owned(), measured(runtime)));
     rows
+}
+
+/// Picks that are counted, and attempts that are recorded.
+fn measured(runtime: &Runtime) -> u64 {
+    let recorder = Counted::install().expect("the recorder of this process");
+    let balancer = subjects::measured(runtime, N);
+    let before = recorder.values();
+    let made = allocations(|| subjects::completes(&balancer, PICKS)) + of(&balancer);
+    assert_eq!(recorder.values() - before, PICKS as u64, "each attempt was recorded");
+    made
 }
 
 /// Weights without a common period that could be written out.

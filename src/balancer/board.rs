@@ -111,7 +111,13 @@ impl Board {
     /// Other stages and another policy over the same instances and states.
     pub(crate) fn reconfigure(&self, chain: Chain, policy: Arc<dyn Policy>, calls: CallSettings) {
         self.with(|control| {
+            let before = self.calls().meters.clone();
             self.set_calls(calls);
+            match (before, self.calls().meters.as_ref()) {
+                (Some(before), None) => measured::publish(self, control, &before),
+                (None, Some(_)) => measured::resume(control),
+                _ => {}
+            }
             chain.succeed(&control.chain);
             control.chain = chain;
             self.policy.store(Arc::new(policy));
@@ -224,8 +230,8 @@ impl Board {
                     None => uids.is_empty(),
                 };
             if same {
-                current.confirmed.confirm(now, origin);
                 (control.list, control.broken) = (Some(list), false);
+                self.confirmed(control, current, now, origin);
                 return false;
             }
         }
@@ -249,8 +255,7 @@ impl Board {
             root,
             base,
             stages: Arc::clone(&control.chain.requests),
-            told: meters.is_some() || control.chain.requests.iter().any(|stage| stage.wants_picks()),
-            meters: meters.clone(),
+            told: control.chain.requests.iter().any(|stage| stage.wants_picks()),
             confirmed: Confirmed::new(now, origin),
         });
         tracing::debug!(
@@ -262,6 +267,15 @@ impl Board {
             measured::publish(self, control, meters);
         }
         true
+    }
+
+    /// The list of `current` stands.
+    fn confirmed(&self, control: &Control, current: &Snapshot, now: Instant, origin: Origin) {
+        let before = current.origin();
+        current.confirmed.confirm(now, origin);
+        if let Some(meters) = self.calls().meters.as_ref().filter(|_| before != origin) {
+            measured::publish(self, control, meters);
+        }
     }
 
     /// Hands the meters to the recorder, if the service is measured.
@@ -280,7 +294,7 @@ impl Publish for Board {
             let before = control.list.as_ref().filter(|_| !control.broken);
             let Some(list) = List::after(before, list, self.service.id()) else {
                 if let Some(current) = self.snapshot.load_full() {
-                    current.confirmed.confirm(now, origin);
+                    self.confirmed(control, &current, now, origin);
                 }
                 return false;
             };
@@ -299,13 +313,16 @@ impl Publish for Board {
     }
 
     fn mark(&self, origin: Origin) {
-        if let Some(current) = self.snapshot.load_full() {
-            if current.origin() == Origin::Push {
-                // A watch confirms its list as long as it is open: age starts now.
-                current.confirmed.confirm(Instant::now(), origin);
-            } else {
-                current.confirmed.mark(origin);
-            }
+        let Some(current) = self.snapshot.load_full() else { return };
+        let before = current.origin();
+        if before == Origin::Push {
+            // A watch confirms its list as long as it is open: age starts now.
+            current.confirmed.confirm(Instant::now(), origin);
+        } else {
+            current.confirmed.mark(origin);
+        }
+        if let Some(meters) = self.calls().meters.as_ref().filter(|_| before != origin) {
+            self.with(|control| measured::publish(self, control, meters));
         }
     }
 

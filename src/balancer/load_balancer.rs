@@ -8,9 +8,7 @@ use tokio::sync::watch;
 use super::board::{Board, age};
 use super::calls::CallSettings;
 use super::snapshot::Wanted;
-use super::{
-    ChooseError, ChooseErrorKind, Choosing, LoadBalancerBuilder, ReactiveLoadBalancer, Snapshot, measured,
-};
+use super::{ChooseError, ChooseErrorKind, Choosing, LoadBalancerBuilder, ReactiveLoadBalancer, Snapshot};
 use crate::choice::{Failure, Outcome};
 use crate::discovery::{SourceHealth, SupplyError};
 use crate::observe::{AttemptEnd, Meters};
@@ -308,12 +306,9 @@ impl LoadBalancer {
     }
 }
 
-/// Tells the meters, and the stages that want to hear of it, what was picked.
+/// Tells the stages that want to hear of it what was picked.
 #[inline(never)]
 fn tell(snapshot: &Snapshot, request: &Request<'_>, choice: Choice) -> Choice {
-    if let Some(meters) = &snapshot.meters {
-        meters.picked(measured::is_stale(snapshot.origin()), choice.state().is_elsewhere());
-    }
     for stage in snapshot.stages.iter().filter(|stage| stage.wants_picks()) {
         stage.on_pick(request, &choice.instance());
     }

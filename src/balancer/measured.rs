@@ -19,7 +19,7 @@ pub(super) fn publish(board: &Board, control: &Control, meters: &Meters) {
     let all: Vec<_> = control.registry.all().map(Arc::clone).collect();
     meters.publish(&Reading {
         age: snapshot.map(super::Snapshot::age),
-        stale: origin.is_some_and(is_stale),
+        stale: matches!(origin, Some(Origin::Stale | Origin::Disk)),
         guarded: origin == Some(Origin::Guarded),
         fail_open: control.open,
         hash: hash(listed),
@@ -30,9 +30,13 @@ pub(super) fn publish(board: &Board, control: &Control, meters: &Meters) {
     });
 }
 
-/// Whether a list is one that its source does not confirm any more.
-pub(super) fn is_stale(origin: Origin) -> bool {
-    matches!(origin, Origin::Stale | Origin::Guarded | Origin::Disk)
+/// What happened while nobody measured is not counted.
+pub(super) fn resume(control: &Control) {
+    for state in control.registry.all() {
+        if let Some(meter) = state.meter() {
+            meter.resume(state.standing());
+        }
+    }
 }
 
 /// Alike wherever the same instances are listed, in any order and any process: the sum of the hashes of what identifies

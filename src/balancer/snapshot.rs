@@ -6,7 +6,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::view::View;
-use crate::observe::Meters;
 use crate::state::InstanceState;
 use crate::supplier::{Groups, Origin, Reason, RequestStage, Selection};
 use crate::{Request, Weight};
@@ -33,9 +32,7 @@ pub struct Snapshot {
     /// Everything usable, without the stages inside groups.
     pub(super) base: Option<Arc<View>>,
     pub(super) stages: Arc<[Arc<dyn RequestStage>]>,
-    /// Somebody wants to hear of picks: a stage, or the meters.
     pub(super) told: bool,
-    pub(super) meters: Option<Meters>,
     pub(super) confirmed: Confirmed,
 }
 

@@ -7,12 +7,12 @@ use arc_swap::ArcSwap;
 use tokio::time::Instant;
 
 use super::fitness::{Claim, Fitness};
-use super::meter::{Meter, Reported};
+use super::meter::{Meter, Reported, Standing};
 use super::service::ServiceState;
 use crate::alarm::Alarm;
 use crate::choice::{Failure, Outcome};
 use crate::instance::InstanceData;
-use crate::sync::{AtomicU8, AtomicU32, Mutex, Ordering};
+use crate::sync::{AtomicU8, AtomicU64, Mutex, Ordering};
 use crate::{ServiceId, ServiceInstance};
 
 const OBSERVED: u8 = 1;
@@ -57,16 +57,18 @@ impl Heard {
 /// reference count that the lease writes anyway; over-aligning them would add a line.
 #[repr(C)]
 pub struct InstanceState {
-    in_flight: AtomicU32,
+    /// Leases that live in the lower half, those that were ever taken in the upper one, which wraps: one addition does
+    /// for both.
+    leases: AtomicU64,
     fitness: Fitness,
     flags: AtomicU8,
     uid: u64,
     service: Arc<ServiceState>,
+    /// Made when the instance is first measured; it stays as long as the state does.
+    meter: OnceLock<Box<dyn Meter>>,
     data: ArcSwap<InstanceData>,
     skip: Mutex<Skip>,
     alarm: Alarm,
-    /// Made when the instance is first measured; it stays as long as the state does.
-    meter: OnceLock<Box<dyn Meter>>,
 }
 
 #[derive(Debug, Default)]
@@ -83,7 +85,7 @@ struct Skip {
 impl InstanceState {
     pub(crate) fn new(uid: u64, instance: &ServiceInstance, service: &Arc<ServiceState>) -> Arc<Self> {
         Arc::new(Self {
-            in_flight: AtomicU32::new(0),
+            leases: AtomicU64::new(0),
             fitness: Fitness::default(),
             flags: AtomicU8::new(0),
             uid,
@@ -103,7 +105,7 @@ impl InstanceState {
     /// Calls in flight from this process: leases that live.
     #[inline]
     pub fn in_flight(&self) -> u32 {
-        self.in_flight.load(Ordering::Relaxed)
+        lower(self.leases.load(Ordering::Relaxed))
     }
 
     /// Whether it is out of use, because calls could not be sent to it; a probing call brings it back.
@@ -139,12 +141,12 @@ impl InstanceState {
 
     #[inline]
     pub(crate) fn enter(&self) {
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        self.leases.fetch_add((1 << 32) | 1, Ordering::Relaxed);
     }
 
     #[inline]
     pub(crate) fn leave(&self) {
-        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.leases.fetch_sub(1, Ordering::Relaxed);
     }
 
     #[inline]
@@ -163,9 +165,14 @@ impl InstanceState {
         self.flags.load(Ordering::Relaxed) & TIMED != 0
     }
 
-    /// Whether it stands in another zone than this client.
-    pub(crate) fn is_elsewhere(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & ELSEWHERE != 0
+    /// What its meter has to know of it.
+    pub(crate) fn standing(&self) -> Standing {
+        let leases = self.leases.load(Ordering::Relaxed);
+        Standing {
+            in_flight: lower(leases),
+            picks: lower(leases >> 32),
+            elsewhere: self.flags.load(Ordering::Relaxed) & ELSEWHERE != 0,
+        }
     }
 
     pub(crate) fn observe(&self, heard: Heard) {
@@ -184,11 +191,11 @@ impl InstanceState {
     }
 
     /// Measures an attempt, if attempts are measured.
-    pub(crate) fn measure(&self, reported: Reported<'_>, outcome: Outcome, took: Option<Duration>) {
+    pub(crate) fn measure(&self, reported: Reported<'_>, outcome: Outcome, took: Option<u64>) {
         if self.flags.load(Ordering::Relaxed) & MEASURED != 0
             && let Some(meter) = self.meter()
         {
-            meter.ended(reported, outcome, took, self.in_flight());
+            meter.ended(reported, outcome, took, self);
         }
     }
 
@@ -241,7 +248,7 @@ impl InstanceState {
     /// that was never sent.
     #[cold]
     pub(crate) fn report(state: &Arc<Self>, outcome: Outcome, started: u64, probe: bool, quiet: bool) {
-        let took = (started != 0).then(|| Duration::from_nanos(state.service.now().saturating_sub(started)));
+        let took = (started != 0).then(|| state.service.now().saturating_sub(started));
         match outcome {
             Outcome::Failure(Failure::Connect) => Self::skip(state, probe),
             Outcome::Cancelled if probe => state.fitness.release(),
@@ -256,7 +263,7 @@ impl InstanceState {
             return;
         }
         if let Some(sink) = state.service.sink() {
-            sink.completed(state, outcome, took, quiet);
+            sink.completed(state, outcome, took.map(Duration::from_nanos), quiet);
         }
     }
 
@@ -301,6 +308,12 @@ impl InstanceState {
             "instance is skipped: a call could not be sent to it"
         );
     }
+}
+
+#[inline]
+#[allow(clippy::cast_possible_truncation)] // the other half is another number
+fn lower(both: u64) -> u32 {
+    both as u32
 }
 
 struct BackOffOver(std::sync::Weak<InstanceState>);

@@ -13,6 +13,6 @@ pub(crate) use fitness::Fitness;
 pub(crate) use instance::Heard;
 pub use instance::InstanceState;
 #[cfg(feature = "metrics")]
-pub(crate) use meter::{Meter, Reported};
+pub(crate) use meter::{Meter, Reported, Standing};
 pub(crate) use registry::Registry;
 pub(crate) use service::{BackOff, ServiceState, Sink};

@@ -98,7 +98,7 @@ impl Registry {
             bucket.retain(|state| {
                 let stays = drop.binary_search(&state.uid()).is_err() || state.in_flight() > 0;
                 if let Some(meter) = state.meter().filter(|_| !stays) {
-                    meter.end(0);
+                    meter.end(state.standing());
                 }
                 stays
             });

@@ -1,13 +1,13 @@
 //! The handles by which the ends of attempts on one instance are recorded.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use metrics::{Histogram, Label};
 
-use super::{labels, names, recorder};
+use super::labels::{self, Method};
+use super::{names, recorder};
 use crate::Failure;
 
 /// How many handles an instance keeps. Methods, templates and statuses of one service come to some dozens; with raw paths
@@ -27,47 +27,68 @@ pub(super) enum Ended {
 }
 
 /// The series of the attempts on one instance.
+///
+/// What the end of an attempt pays for is the lines of memory that it fetches and the locked operations that it makes. So
+/// the first series, nearly always that of a success, lies here and is found without any; it is used as long as it is used,
+/// and once it was idle it takes its place among the others.
 #[derive(Default)]
-pub(super) struct Attempts(ArcSwap<Vec<Arc<Series>>>);
+#[repr(C)]
+pub(super) struct Attempts {
+    first: OnceLock<Series>,
+    /// The first was idle.
+    retired: AtomicBool,
+    more: ArcSwap<Vec<Arc<Series>>>,
+}
 
 struct Series {
     ended: Ended,
-    method: &'static str,
-    uri: Option<Box<str>>,
+    method: Method,
+    /// It was used since the last sweep.
+    used: AtomicBool,
+    /// The time of the sweep before which it was last used.
+    swept: AtomicU32,
     histogram: Histogram,
-    /// The tick of its last use.
-    used: AtomicU32,
+    uri: Option<Box<str>>,
 }
 
+/// What tells the series of an instance apart.
+pub(super) type Which<'a> = (Ended, Method, Option<&'a str>);
+
 impl Attempts {
-    /// Records an attempt; `instance` are the labels of its instance, and `tick` is the time in seconds.
-    pub(super) fn record(
+    /// Records an attempt that took so many seconds; `instance` gives the labels of its instance, and the time.
+    pub(super) fn record<'a>(
         &self,
-        (ended, method, uri): (Ended, &'static str, Option<&str>),
-        took: Duration,
-        tick: u32,
-        instance: &[Label],
+        which: Which<'_>,
+        took: f64,
+        instance: impl FnOnce() -> (&'a [Label], u32),
     ) {
-        let all = self.0.load();
-        let is_it =
-            |one: &&Arc<Series>| one.ended == ended && one.method == method && one.uri.as_deref() == uri;
-        if let Some(series) = all.iter().find(is_it) {
-            // Written seldom, so that threads do not pass its line around.
-            if series.used.load(Ordering::Relaxed) != tick {
-                series.used.store(tick, Ordering::Relaxed);
-            }
-            series.histogram.record(took.as_secs_f64());
+        match self.first() {
+            Some(first) if first.is(which) => first.record(took),
+            _ => self.record_other(which, took, instance()),
+        }
+    }
+
+    fn first(&self) -> Option<&Series> {
+        self.first.get().filter(|_| !self.retired.load(Ordering::Relaxed))
+    }
+
+    fn record_other(&self, which: Which<'_>, took: f64, (instance, tick): (&[Label], u32)) {
+        let more = self.more.load();
+        if let Some(series) = more.iter().find(|one| one.is(which)) {
+            series.record(took);
             return;
         }
-        let room = all.len() < MOST;
-        drop(all);
-        let series = Arc::new(Series::new(ended, method, uri, tick, instance));
-        series.histogram.record(took.as_secs_f64());
+        let room = more.len() + 1 < MOST;
+        drop(more);
+        let series = Series::new(which, tick, instance);
+        series.record(took);
+        let Err(series) = self.first.set(series) else { return };
         if room {
-            self.0.rcu(|all| {
-                let mut next = Vec::clone(all);
+            let series = Arc::new(series);
+            self.more.rcu(|more| {
+                let mut next = Vec::clone(more);
                 // Two that came at once got the same series of the recorder.
-                if !next.iter().any(|one| is_it(&one)) {
+                if !next.iter().any(|one| one.is(which)) {
                     next.push(Arc::clone(&series));
                 }
                 next
@@ -77,27 +98,53 @@ impl Attempts {
 
     /// Whether no attempt was recorded lately.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.load().is_empty()
+        self.first().is_none() && self.more.load().is_empty()
     }
 
-    /// Drops every handle.
+    /// Drops every handle but the first, which goes with the instance's state.
     pub(super) fn clear(&self) {
-        self.0.store(Arc::default());
+        self.retired.store(true, Ordering::Relaxed);
+        self.more.store(Arc::default());
     }
 
     /// Drops the handles that were not used for long.
     pub(super) fn sweep(&self, tick: u32) {
-        let is_used = |one: &Arc<Series>| tick.saturating_sub(one.used.load(Ordering::Relaxed)) < IDLE;
-        if !self.0.load().iter().all(is_used) {
-            self.0.rcu(|all| all.iter().filter(|one| is_used(one)).cloned().collect::<Vec<_>>());
+        if self.first().is_some_and(|first| first.is_idle(tick)) {
+            self.retired.store(true, Ordering::Relaxed);
+        }
+        let more = self.more.load_full();
+        let idle: Vec<_> = more.iter().filter(|one| one.is_idle(tick)).collect();
+        if !idle.is_empty() {
+            let stays = |one: &&Arc<Series>| !idle.iter().any(|idle| Arc::ptr_eq(idle, one));
+            self.more.rcu(|more| more.iter().filter(stays).cloned().collect::<Vec<_>>());
         }
     }
 }
 
 impl Series {
-    fn new(ended: Ended, method: &'static str, uri: Option<&str>, tick: u32, instance: &[Label]) -> Self {
+    fn is(&self, (ended, method, uri): Which<'_>) -> bool {
+        self.ended == ended && self.uri.as_deref() == uri && self.method == method
+    }
+
+    /// Whether nobody used it for long; called by sweeps, of which one runs at a time.
+    fn is_idle(&self, tick: u32) -> bool {
+        if self.used.swap(false, Ordering::Relaxed) {
+            self.swept.store(tick, Ordering::Relaxed);
+        }
+        tick.saturating_sub(self.swept.load(Ordering::Relaxed)) >= IDLE
+    }
+
+    fn record(&self, took: f64) {
+        // Written seldom, so that threads do not pass its line around.
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+        self.histogram.record(took);
+    }
+
+    fn new((ended, method, uri): Which<'_>, tick: u32, instance: &[Label]) -> Self {
         let mut all = instance.to_vec();
-        all.push(Label::new("method", method));
+        all.push(Label::new("method", method.as_str()));
         all.push(Label::new("uri", uri.unwrap_or(labels::UNKNOWN).to_owned()));
         let name = match ended {
             Ended::Response(status) => {
@@ -112,7 +159,8 @@ impl Series {
             }
         };
         let histogram = recorder::histogram(name, all);
-        Self { ended, method, uri: uri.map(Box::from), histogram, used: AtomicU32::new(tick) }
+        let (used, swept) = (AtomicBool::new(true), AtomicU32::new(tick));
+        Self { ended, method, used, swept, histogram, uri: uri.map(Box::from) }
     }
 }
 
@@ -120,20 +168,33 @@ impl Series {
 mod tests {
     use super::*;
 
+    fn kept(attempts: &Attempts) -> usize {
+        usize::from(attempts.first().is_some()) + attempts.more.load().len()
+    }
+
     #[test]
     fn handles_are_bounded_and_go_when_nobody_uses_them() {
         let attempts = Attempts::default();
-        let took = Duration::from_millis(3);
-        for n in 0..1_000 {
-            let path = format!("/{n}");
-            attempts.record((Ended::Response(Some(200)), "GET", Some(&path)), took, 5, &[]);
-        }
-        assert_eq!(attempts.0.load().len(), MOST);
-        attempts.record((Ended::Response(Some(200)), "GET", Some("/7")), took, 5 + IDLE, &[]);
-        attempts.sweep(4 + IDLE);
-        assert_eq!(attempts.0.load().len(), MOST, "nobody is idle yet");
+        let record = |path: &str, tick| {
+            attempts.record(
+                (Ended::Response(Some(200)), "GET", Some(path)),
+                Duration::from_millis(3),
+                tick,
+                &[],
+            );
+        };
+        (0..1_000).for_each(|n| record(&format!("/{n}"), 5));
+        assert_eq!(kept(&attempts), MOST);
+        attempts.sweep(6);
+        record("/7", 5 + IDLE);
         attempts.sweep(5 + IDLE);
-        assert_eq!(attempts.0.load().len(), 1, "only the one that was used");
+        assert_eq!(kept(&attempts), MOST, "nobody is idle yet");
+        attempts.sweep(6 + IDLE);
+        assert_eq!(kept(&attempts), 1, "only the one that was used");
+        // The first was idle: it is asked for again, and kept among the others.
+        record("/0", 5 + IDLE);
+        record("/0", 5 + IDLE);
+        assert!(attempts.first().is_none() && kept(&attempts) == 2);
         attempts.sweep(u32::MAX);
         assert!(attempts.is_empty());
     }

@@ -13,12 +13,24 @@ pub(super) const UNKNOWN: &str = "UNKNOWN";
 /// of; OpenTelemetry's name for it.
 const OTHER: &str = "_OTHER";
 
-/// The methods of RFC 9110 and 5789.
-const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
+/// The methods of RFC 9110 and 5789, and what stands for the others.
+const METHODS: [&str; 11] =
+    [UNKNOWN, OTHER, "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 
 /// The label `method`.
-pub(super) fn method(given: Option<&str>) -> &'static str {
-    given.map_or(UNKNOWN, |given| METHODS.into_iter().find(|known| *known == given).unwrap_or(OTHER))
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Method(u8);
+
+impl Method {
+    pub(super) fn of(given: Option<&str>) -> Self {
+        let Some(given) = given else { return Self(0) };
+        let known = METHODS.into_iter().zip(0..).skip(2).find(|(known, _)| *known == given);
+        Self(known.map_or(1, |(_, at)| at))
+    }
+
+    pub(super) fn as_str(self) -> &'static str {
+        METHODS[usize::from(self.0)]
+    }
 }
 
 /// What may stand for the path: its template; the raw path only if `with_path`, since it makes a series for each.
@@ -65,7 +77,7 @@ pub(super) fn instance(service: &Arc<str>, instance: &ServiceInstance) -> Vec<La
 pub(super) fn discard(service: &Arc<str>, given: Option<&str>, uri: Option<&str>) -> Vec<Label> {
     vec![
         Label::new("serviceId", SharedString::from_shared(Arc::clone(service))),
-        Label::new("method", method(given)),
+        Label::new("method", Method::of(given).as_str()),
         Label::new("uri", uri.unwrap_or(UNKNOWN).to_owned()),
     ]
 }
@@ -84,7 +96,7 @@ mod tests {
             (Some(""), OTHER),
             (Some("X-RANDOM-17"), OTHER),
         ] {
-            assert_eq!(method(given), label, "{given:?}");
+            assert_eq!(Method::of(given).as_str(), label, "{given:?}");
         }
     }
 

@@ -1,13 +1,13 @@
 //! Meters through the facade `metrics`: Spring's four, and our own.
 //!
-//! A pick and the end of an attempt look nothing up: a pick counts in a cell of ours ([`cells`]), the end of an attempt
-//! records through a handle that its instance keeps ([`attempts`], [`instance`]). Everything else is handed to the recorder
-//! when somebody asks for it ([`Collector`](super::Collector)), and when a list changes ([`service`]).
+//! A pick does nothing for them: the state of an instance counts the leases that were taken of it beside those that live,
+//! in one addition. The end of an attempt looks nothing up: it records through a handle that its instance keeps
+//! ([`attempts`], [`instance`]). Everything else is handed to the recorder when somebody asks for it
+//! ([`Collector`](super::Collector)), and when a list changes ([`service`]).
 //!
 //! Whatever a recorder does, no caller of ours notices: it is called where leases end, also while a caller panics.
 
 mod attempts;
-mod cells;
 mod instance;
 mod labels;
 mod names;
@@ -41,13 +41,8 @@ impl Meters {
     /// Has the attempts on an instance measured.
     pub(crate) fn instrument(&self, state: &InstanceState) {
         let service = &self.0.shared;
-        state.meter_with(|| Box::new(InstanceMeter::new(service, &state.instance())));
-    }
-
-    /// Something was picked. `stale`: from a list that its source does not confirm any more; `elsewhere`: from another zone.
-    #[inline]
-    pub(crate) fn picked(&self, stale: bool, elsewhere: bool) {
-        self.0.cells.count(stale, elsewhere);
+        let picks = state.standing().picks;
+        state.meter_with(|| Box::new(InstanceMeter::new(service, &state.instance(), picks)));
     }
 
     /// What was picked last had been waited for: the list was not at hand.
@@ -75,7 +70,8 @@ impl Meters {
             answered: response.is_some(),
             status: response.and_then(|response| response.status),
         };
-        state.measure(reported, outcome, took);
+        let nanos = |took: Duration| u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        state.measure(reported, outcome, took.map(nanos));
     }
 
     /// A call ended before anything was sent: there was no instance.

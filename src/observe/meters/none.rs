@@ -21,10 +21,6 @@ impl Meters {
         match *self {}
     }
 
-    pub(crate) fn picked(&self, _: bool, _: bool) {
-        match *self {}
-    }
-
     pub(crate) fn missed(&self) {
         match *self {}
     }

@@ -1,13 +1,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use metrics::{Label, SharedString};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::super::Reading;
-use super::cells::Cells;
 use super::{labels, names, recorder};
 use crate::ServiceId;
 use crate::state::InstanceState;
@@ -19,12 +18,17 @@ pub(super) struct Shared {
     base: Instant,
     /// Seconds since `base` when meters were last published: a clock that costs a load.
     tick: AtomicU32,
+    /// Picks as far as they were counted: all, and those from lists that their sources did not confirm.
+    picks: AtomicU64,
+    stale: AtomicU64,
+    elsewhere: AtomicU64,
+    /// What is picked now comes from such a list.
+    is_stale: AtomicBool,
 }
 
 /// The meters of one service.
 pub(super) struct Service {
     pub(super) shared: Arc<Shared>,
-    pub(super) cells: Cells,
     /// Picks that had been waited for.
     pub(super) missed: AtomicU64,
     /// To another instance, and to the same one.
@@ -62,6 +66,17 @@ impl Shared {
         labels
     }
 
+    /// So many picks of one instance.
+    pub(super) fn picked(&self, count: u64, elsewhere: bool) {
+        self.picks.fetch_add(count, Ordering::Relaxed);
+        if elsewhere {
+            self.elsewhere.fetch_add(count, Ordering::Relaxed);
+        }
+        if self.is_stale.load(Ordering::Relaxed) {
+            self.stale.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
     pub(super) fn tick(&self) -> u32 {
         self.tick.load(Ordering::Relaxed)
     }
@@ -85,8 +100,11 @@ impl Service {
                 name: service.as_str().into(),
                 base: Instant::now(),
                 tick: AtomicU32::new(0),
+                picks: AtomicU64::new(0),
+                stale: AtomicU64::new(0),
+                elsewhere: AtomicU64::new(0),
+                is_stale: AtomicBool::new(false),
             }),
-            cells: Cells::new(),
             missed: AtomicU64::new(0),
             retries: Default::default(),
             refused: AtomicU64::new(0),
@@ -102,14 +120,16 @@ impl Service {
         if !std::mem::replace(&mut told.described, true) {
             recorder::with(names::describe);
         }
+        for state in reading.all {
+            if let Some(meter) = state.meter() {
+                meter.publish(state.standing());
+            }
+        }
+        // What was picked until here came from the list before, or from this one before its source went away.
+        self.shared.is_stale.store(reading.stale || reading.guarded, Ordering::Relaxed);
         self.gauges(reading);
         self.sizes(reading, &mut told);
         self.counters(&mut told);
-        for state in reading.all {
-            if let Some(meter) = state.meter() {
-                meter.publish(state.in_flight());
-            }
-        }
     }
 
     fn gauges(&self, reading: &Reading<'_>) {
@@ -153,16 +173,26 @@ impl Service {
 
     /// Counters of ours, of which the recorder gets what was added.
     fn counters(&self, told: &mut Told) {
-        // Before the picks: each of these was one.
-        let missed = self.missed.load(Ordering::Relaxed);
-        let picks = self.cells.read();
+        let picks = self.shared.picks.load(Ordering::Relaxed);
+        // Leases that were taken without a pick from the list at hand.
+        let others = self.missed.load(Ordering::Relaxed) + self.retries[1].load(Ordering::Relaxed);
         let add = |name, labels, now: u64, told: &mut u64| {
             recorder::count(name, labels, now.saturating_sub(*told));
             *told = now.max(*told);
         };
-        add(names::HITS, self.shared.labels(), picks.all.saturating_sub(missed), &mut told.hits);
-        add(names::STALE_PICKS, self.shared.labels(), picks.stale, &mut told.stale);
-        add(names::CROSS_ZONE, self.shared.labels(), picks.elsewhere, &mut told.elsewhere);
+        add(names::HITS, self.shared.labels(), picks.saturating_sub(others), &mut told.hits);
+        add(
+            names::STALE_PICKS,
+            self.shared.labels(),
+            self.shared.stale.load(Ordering::Relaxed),
+            &mut told.stale,
+        );
+        add(
+            names::CROSS_ZONE,
+            self.shared.labels(),
+            self.shared.elsewhere.load(Ordering::Relaxed),
+            &mut told.elsewhere,
+        );
         for (at, to) in [(0, "next"), (1, "same")] {
             let now = self.retries[at].load(Ordering::Relaxed);
             add(names::RETRIES, self.shared.label(names::TO, to), now, &mut told.retries[at]);
@@ -175,7 +205,7 @@ impl Service {
     pub(super) fn end(&self, all: &[Arc<InstanceState>]) {
         for state in all {
             if let Some(meter) = state.meter() {
-                meter.end(state.in_flight());
+                meter.end(state.standing());
             }
         }
         let told = &mut std::mem::take(&mut *self.told.lock());
