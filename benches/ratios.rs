@@ -24,7 +24,8 @@ use support::bars::Bars;
 use support::bars::Limit::AtMost;
 use support::floor::Floor;
 use support::publisher::Publisher;
-use support::subjects::{self, Kind, chooses, tries};
+use support::recorder::Counted;
+use support::subjects::{self, Kind, chooses, completes, tries};
 use support::{SIZES, lists, runtime, timing, zero};
 
 #[global_allocator]
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
     a_narrowed_pick(&mut bars, &runtime);
     every_stage(&mut bars, &runtime);
     a_later_attempt(&mut bars, &runtime);
+    measured(&mut bars, &runtime);
     growth(&mut bars, &runtime);
     two_threads(&mut bars, &runtime);
     publish(&mut bars, &runtime);
@@ -142,6 +144,28 @@ fn a_later_attempt(bars: &mut Bars, runtime: &Runtime) {
                 )
             });
         }
+    }
+}
+
+/// In units of a pick that is not measured, and two readings of the clock.
+fn measured(bars: &mut Bars, runtime: &Runtime) {
+    // Installed by the rows of allocations, unless those were not asked for.
+    let _ = Counted::install();
+    for n in SIZES {
+        let plain = subjects::simple(runtime, Kind::RoundRobin, n);
+        let balancer = subjects::measured(runtime, n);
+        bars.noisy(&format!("measured pick and completion / pick + 2 clocks, n = {n}"), AtMost(1.5), || {
+            timing::picks(
+                |count| {
+                    for _ in 0..count {
+                        black_box(Instant::now());
+                        tries(&plain, &Request::EMPTY, 1);
+                        black_box(Instant::now());
+                    }
+                },
+                |count| completes(&balancer, count),
+            )
+        });
     }
 }
 

@@ -117,6 +117,7 @@ mod future;
 pub mod guide;
 pub mod health;
 mod instance;
+mod limit;
 #[cfg(all(test, evenkeel_loom))]
 mod loom;
 pub mod observe;

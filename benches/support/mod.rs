@@ -10,6 +10,7 @@ pub mod counting;
 pub mod floor;
 pub mod lists;
 pub mod publisher;
+pub mod recorder;
 pub mod subjects;
 pub mod timing;
 pub mod zero;

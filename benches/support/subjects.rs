@@ -4,12 +4,13 @@ use std::fmt;
 use std::hint::black_box;
 use std::time::Duration;
 
-use evenkeel::config::ApiVersionMatch;
+use evenkeel::config::{ApiVersionMatch, StatsProperties};
 use evenkeel::health::{HealthCheck, HealthProbe, ProbeError};
 use evenkeel::policy::{LeastRequest, RandomPick, RoundRobin};
 use evenkeel::supplier::{ApiVersion, MetadataRoute, Source, StickySession, Subset};
 use evenkeel::{
-    ChooseExt, LoadBalancer, ReactiveLoadBalancer, Request, ServiceInstance, SupplierBuilder, async_trait,
+    ChooseExt, LoadBalancer, Outcome, ReactiveLoadBalancer, Request, ServiceInstance, SupplierBuilder,
+    async_trait,
 };
 use tokio::runtime::Runtime;
 
@@ -69,6 +70,26 @@ pub fn hinted(runtime: &Runtime, kind: Kind, n: usize) -> LoadBalancer {
 /// With hints, and versions by a header.
 pub fn routed(runtime: &Runtime, kind: Kind, n: usize) -> LoadBalancer {
     scattered(runtime, kind, n, || routes(chain(lists::tagged(n))))
+}
+
+/// Measured, and warm: every instance has the handle that it keeps.
+pub fn measured(runtime: &Runtime, n: usize) -> LoadBalancer {
+    let pins = lists::scatter(n);
+    let supplier = chain(lists::plain(n)).with_zone_preference("eu-1a").build().expect("a chain that works");
+    let stats = StatsProperties::default().with_enabled(true);
+    let balancer = LoadBalancer::builder(supplier).stats(stats).build();
+    runtime.block_on(balancer.ready()).expect("a fixed list is at hand");
+    drop(pins);
+    completes(&balancer, 2 * n);
+    balancer
+}
+
+/// `count` picks whose leases end with a status.
+pub fn completes(balancer: &LoadBalancer, count: usize) {
+    for _ in 0..count {
+        let choice = balancer.try_choose(black_box(&Request::EMPTY)).expect("an instance");
+        choice.complete(black_box(Outcome::Status(200)));
+    }
 }
 
 /// Zones, weights, hints and versions: every stage there is.

@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use tokio::runtime::Runtime;
 
 use super::counting::allocations;
+use super::recorder::Counted;
 use super::subjects::{self, Kind};
 use super::{chain, lists, warm};
 
@@ -42,7 +43,18 @@ pub fn rows(runtime: &Runtime) -> Vec<(String, u64)> {
     let view = HttpView::of(&session);
     let sticky = allocations(|| every_way(&every, &Request::of(&view)));
     rows.push(("every stage".to_owned(), of(&every) + of_versions(&every) + sticky));
+    rows.push(("round robin, measured, with its completion".to_owned(), measured(runtime)));
     rows
+}
+
+/// Picks that are counted, and attempts that are recorded.
+fn measured(runtime: &Runtime) -> u64 {
+    let recorder = Counted::install().expect("the recorder of this process");
+    let balancer = subjects::measured(runtime, N);
+    let before = recorder.values();
+    let made = allocations(|| subjects::completes(&balancer, PICKS)) + of(&balancer);
+    assert_eq!(recorder.values() - before, PICKS as u64, "each attempt was recorded");
+    made
 }
 
 /// Weights without a common period that could be written out.

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -14,15 +14,17 @@ use tokio::time::Instant;
 
 use super::calls::CallSettings;
 use super::list::{List, Member};
+use super::measured;
 use super::published::Published;
 use super::snapshot::{Confirmed, Snapshot};
 use super::tree::Build;
 use crate::ServiceInstance;
+use crate::observe::Meters;
 use crate::policy::{Cursor, Policy};
 use crate::random::Random;
-use crate::state::{Registry, ServiceState};
-use crate::supplier::driver::Publish;
-use crate::supplier::{Chain, Origin};
+use crate::state::{Heard, Registry, ServiceState};
+use crate::supplier::driver::{LookUp, Publish};
+use crate::supplier::{Chain, Origin, Usable};
 
 /// The published snapshot, and what outlives it.
 pub(crate) struct Board {
@@ -35,14 +37,18 @@ pub(crate) struct Board {
     /// Beside the control plane, whose lock a long list holds for milliseconds: the end of every call may need it.
     policy: ArcSwap<Arc<dyn Policy>>,
     calls: ArcSwap<CallSettings>,
+    /// Made when the service is first measured, so that what was counted goes on when that is switched off and on.
+    meters: OnceLock<Option<Meters>>,
     control: Mutex<Control>,
 }
 
-struct Control {
+pub(super) struct Control {
     chain: Chain,
     /// The newest list as the source gave it; stages run on it again when they change.
-    list: Option<List>,
-    registry: Registry,
+    pub(super) list: Option<List>,
+    pub(super) registry: Registry,
+    /// A stage would have left none of the newest list, and left all.
+    pub(super) open: bool,
     /// By the names of the groups, as long as they are listed.
     cursors: HashMap<String, Arc<Cursor>>,
     version: u64,
@@ -60,24 +66,37 @@ impl Board {
         calls: CallSettings,
         seed: Option<u64>,
     ) -> Self {
-        Self {
+        let board = Self {
             snapshot: Published::new(),
             service,
             random: Random::new(seed),
             changes: watch::Sender::new(0),
             dirty: AtomicBool::new(false),
             policy: ArcSwap::from_pointee(policy),
-            calls: ArcSwap::from_pointee(calls),
+            calls: ArcSwap::default(),
+            meters: OnceLock::new(),
             control: Mutex::new(Control {
                 chain,
                 list: None,
                 registry: Registry::default(),
+                open: false,
                 cursors: HashMap::new(),
                 version: 0,
                 broken: false,
                 before: None,
             }),
-        }
+        };
+        board.set_calls(calls);
+        board
+    }
+
+    fn set_calls(&self, mut calls: CallSettings) {
+        calls.meters = if calls.stats.enabled {
+            self.meters.get_or_init(|| Meters::new(self.service.id())).clone()
+        } else {
+            None
+        };
+        self.calls.store(Arc::new(calls));
     }
 
     pub(crate) fn policy(&self) -> Arc<dyn Policy> {
@@ -92,7 +111,13 @@ impl Board {
     /// Other stages and another policy over the same instances and states.
     pub(crate) fn reconfigure(&self, chain: Chain, policy: Arc<dyn Policy>, calls: CallSettings) {
         self.with(|control| {
-            self.calls.store(Arc::new(calls));
+            let before = self.calls().meters.clone();
+            self.set_calls(calls);
+            match (before, self.calls().meters.as_ref()) {
+                (Some(before), None) => measured::publish(self, control, &before),
+                (None, Some(_)) => measured::resume(control),
+                _ => {}
+            }
             chain.succeed(&control.chain);
             control.chain = chain;
             self.policy.store(Arc::new(policy));
@@ -160,17 +185,31 @@ impl Board {
         let current = self.snapshot.load_full();
         let known = u32::try_from(list.raw.len()).unwrap_or(u32::MAX);
         let service = self.service.id();
-        let (usable, reason, why) = control.chain.usable(list.named.clone(), service);
+        let Usable { list: usable, reason, why, open } = control.chain.usable(list.named.clone(), service);
+        control.open = open;
         let policy = self.policy();
         let needs = policy.needs();
         // Whoever hears of attempts hears how long they took.
-        let heard = !self.calls.load().lifecycles.is_empty();
+        let (meters, heard) = {
+            let calls = self.calls.load();
+            (calls.meters.clone(), !calls.lifecycles.is_empty())
+        };
+        let all = Heard::default()
+            .outcomes(needs.outcomes() || heard)
+            .times(needs.clock() || heard || meters.is_some())
+            .meters(meters.is_some());
         let mut members: Vec<Member> = Vec::with_capacity(usable.len());
         for instance in usable {
             let (weight, wrong) = control.chain.weights.weigh(&instance);
             let (state, differs) = control.registry.state_of(&instance, &self.service);
             changed |= differs;
-            state.observe(needs.outcomes() || heard, needs.clock() || heard);
+            state.observe(match &meters {
+                Some(meters) => {
+                    meters.instrument(&state);
+                    all.elsewhere(control.chain.is_elsewhere(&instance))
+                }
+                None => all,
+            });
             if let Some(wrong) = wrong.filter(|_| state.warn_once()) {
                 tracing::warn!(service = %self.service.id(), %instance, "{wrong}; it counts as 1");
             }
@@ -191,8 +230,8 @@ impl Board {
                     None => uids.is_empty(),
                 };
             if same {
-                current.confirmed.confirm(now, origin);
                 (control.list, control.broken) = (Some(list), false);
+                self.confirmed(control, current, now, origin);
                 return false;
             }
         }
@@ -224,7 +263,27 @@ impl Board {
         );
         control.before = self.snapshot.swap(Some(snapshot));
         self.changes.send_replace(control.version);
+        if let Some(meters) = &meters {
+            measured::publish(self, control, meters);
+        }
         true
+    }
+
+    /// The list of `current` stands.
+    fn confirmed(&self, control: &Control, current: &Snapshot, now: Instant, origin: Origin) {
+        let before = current.origin();
+        current.confirmed.confirm(now, origin);
+        if let Some(meters) = self.calls().meters.as_ref().filter(|_| before != origin) {
+            measured::publish(self, control, meters);
+        }
+    }
+
+    /// Hands the meters to the recorder, if the service is measured.
+    #[cfg(feature = "metrics")]
+    pub(super) fn publish_meters(&self) {
+        if let Some(meters) = self.calls().meters.as_ref() {
+            self.with(|control| measured::publish(self, control, meters));
+        }
     }
 }
 
@@ -235,7 +294,7 @@ impl Publish for Board {
             let before = control.list.as_ref().filter(|_| !control.broken);
             let Some(list) = List::after(before, list, self.service.id()) else {
                 if let Some(current) = self.snapshot.load_full() {
-                    current.confirmed.confirm(now, origin);
+                    self.confirmed(control, &current, now, origin);
                 }
                 return false;
             };
@@ -259,13 +318,16 @@ impl Publish for Board {
     }
 
     fn mark(&self, origin: Origin) {
-        if let Some(current) = self.snapshot.load_full() {
-            if current.origin() == Origin::Push {
-                // A watch confirms its list as long as it is open: age starts now.
-                current.confirmed.confirm(Instant::now(), origin);
-            } else {
-                current.confirmed.mark(origin);
-            }
+        let Some(current) = self.snapshot.load_full() else { return };
+        let before = current.origin();
+        if before == Origin::Push {
+            // A watch confirms its list as long as it is open: age starts now.
+            current.confirmed.confirm(Instant::now(), origin);
+        } else {
+            current.confirmed.mark(origin);
+        }
+        if let Some(meters) = self.calls().meters.as_ref().filter(|_| before != origin) {
+            self.with(|control| measured::publish(self, control, meters));
         }
     }
 
@@ -286,6 +348,21 @@ impl Publish for Board {
 
     fn run_on(&self, runtime: &Handle) {
         self.service.run_on(runtime);
+    }
+
+    fn looked_up(&self, end: LookUp) {
+        if let Some(meters) = &self.calls.load().meters {
+            meters.looked_up(end.as_str());
+        }
+    }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        if let Some(Some(meters)) = self.meters.get() {
+            let all: Vec<_> = self.control.get_mut().registry.all().map(Arc::clone).collect();
+            meters.end(&all);
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use super::LoadBalancer;
 use super::board::Board;
 use super::calls::CallSettings;
 use super::load_balancer::Handle;
-use crate::config::{RetryProperties, XForwardedProperties};
+use crate::config::{RetryProperties, StatsProperties, XForwardedProperties};
 use crate::observe::{Lifecycle, Lifecycles};
 use crate::policy::{Policy, RoundRobin};
 use crate::state::{ServiceState, Sink};
@@ -68,6 +68,13 @@ impl LoadBalancerBuilder {
     /// One that is shared already.
     pub fn lifecycle_arc(mut self, lifecycle: Arc<dyn Lifecycle>) -> Self {
         self.lifecycles.push(lifecycle);
+        self
+    }
+
+    /// What is measured (default: nothing). It needs the feature `metrics`; install the recorder of your exporter first, and
+    /// see `LoadBalancer::collector`.
+    pub fn stats(mut self, stats: StatsProperties) -> Self {
+        self.calls.stats = stats;
         self
     }
 

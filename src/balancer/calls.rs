@@ -1,7 +1,7 @@
 //! What a balancer's code and properties say of whole calls; clients and [`call`](crate::call) read it.
 
-use crate::config::{RetryProperties, XForwardedProperties};
-use crate::observe::Lifecycles;
+use crate::config::{RetryProperties, StatsProperties, XForwardedProperties};
+use crate::observe::{Lifecycles, Meters};
 use crate::supplier::StickySession;
 
 /// Replaced whole when properties change.
@@ -14,4 +14,7 @@ pub(crate) struct CallSettings {
     pub(crate) x_forwarded: XForwardedProperties,
     /// Writes the cookie of the instance into the outgoing request.
     pub(crate) instance_cookie: Option<StickySession>,
+    pub(crate) stats: StatsProperties,
+    /// The balancer's, while `stats` says that it is measured.
+    pub(crate) meters: Option<Meters>,
 }

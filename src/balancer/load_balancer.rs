@@ -11,7 +11,7 @@ use super::snapshot::{Refused, Wanted};
 use super::{ChooseError, ChooseErrorKind, Choosing, LoadBalancerBuilder, ReactiveLoadBalancer, Snapshot};
 use crate::choice::{Failure, Outcome};
 use crate::discovery::{SourceHealth, SupplyError};
-use crate::observe::AttemptEnd;
+use crate::observe::{AttemptEnd, Meters};
 use crate::policy::Policy;
 use crate::state::{Claim, InstanceState, ServiceState, Sink};
 use crate::supplier::driver::{Driver, Unready};
@@ -107,6 +107,24 @@ impl LoadBalancer {
     /// Why there is none; see [`ChooseErrorKind`].
     pub async fn ready(&self) -> Result<(), ChooseError> {
         self.core.driver.ready().await.map_err(|unready| self.unready(unready))
+    }
+
+    /// [`ready`](Self::ready) for a caller that has to wait, which is measured.
+    async fn waited(&self) -> Result<(), ChooseError> {
+        let waiting = self.calls().meters.as_ref().map(Meters::waiting);
+        let ready = self.ready().await;
+        if let Some(waiting) = waiting {
+            waiting.ended(ready.is_ok());
+        }
+        ready
+    }
+
+    /// What hands the meters of this service to the recorder; they are on by [`stats`](LoadBalancerBuilder::stats), or
+    /// `stats.enabled`.
+    #[cfg(feature = "metrics")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
+    pub fn collector(&self) -> crate::observe::Collector {
+        crate::observe::Collector::new(Arc::downgrade(&self.core.driver) as Weak<dyn crate::observe::Measured>)
     }
 
     /// The instances as they are now; `None` before the first list.
@@ -329,23 +347,38 @@ impl ReactiveLoadBalancer for LoadBalancer {
     }
 
     fn ready(&self) -> BoxFuture<'_, Result<(), ChooseError>> {
-        Box::pin(Self::ready(self))
+        Box::pin(self.waited())
     }
 
     fn choose_at_hand(&self, request: &Request<'_>) -> Result<Choice, ChooseError> {
         if self.is_closed() {
             return Err(self.error(ChooseErrorKind::Closed));
         }
-        // The wait for instances is over: an empty list is an answer now.
-        self.pick(request).map_err(|error| match self.snapshot() {
-            Some(snapshot) if error.is_not_ready() => self.no_instances(&snapshot, snapshot.reason),
-            _ => error,
-        })
+        match self.pick(request) {
+            Ok(choice) => {
+                if let Some(meters) = &self.calls().meters {
+                    meters.missed();
+                }
+                Ok(choice)
+            }
+            // The wait for instances is over: an empty list is an answer now.
+            Err(error) => Err(match self.snapshot() {
+                Some(snapshot) if error.is_not_ready() => self.no_instances(&snapshot, snapshot.reason),
+                _ => error,
+            }),
+        }
     }
 
     #[inline]
     fn wants_a_yield(&self) -> bool {
         self.core.driver.word.load().wants_a_yield()
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl crate::observe::Measured for Driver<Board> {
+    fn publish(&self) {
+        self.publish.publish_meters();
     }
 }
 

@@ -8,6 +8,7 @@ mod error;
 mod list;
 mod load_balancer;
 mod many;
+mod measured;
 mod published;
 mod snapshot;
 mod tree;

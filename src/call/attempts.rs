@@ -8,7 +8,6 @@ use super::error::CallError;
 use super::plan::{Plan, Step};
 use super::running::Running;
 use crate::choice::Anchor;
-use crate::observe::ResponseData;
 use crate::{Choice, Failure, Lease, LoadBalancer, Outcome, Request, ServiceInstance, Tried};
 
 /// A response, with the lease under which it came.
@@ -138,6 +137,7 @@ where
     let mut again: Option<Anchor> = None;
     let mut unreached = false;
     loop {
+        let same = again.is_some();
         let mut choice = if let Some(same) = again.take() {
             same.lease()
         } else {
@@ -170,16 +170,16 @@ where
         let span = span(balancer, request, &instance, number);
         running.begin(choice, request);
         names.push(instance);
+        if let Some(meters) = calls.meters.as_ref().filter(|_| number > 1) {
+            meters.retried(same);
+        }
         // The response of the attempt before, if that is what is repeated, is given up now.
         drop(last.take());
         let outcome;
         match attempt.instrument(span).await {
             Ok(response) => {
                 outcome = protocol.outcome(Ok(&response));
-                running.answered(outcome, || ResponseData {
-                    status: if let Outcome::Status(status) = outcome { Some(status) } else { None },
-                    headers: protocol.headers(&response),
-                });
+                running.answered(outcome, || protocol.headers(&response));
                 last = Some(Last::Response(response));
             }
             Err(error) => {
@@ -191,6 +191,9 @@ where
         let take = || {
             let left = balancer.service_state().withdraw(budget.percent, budget.min_per_second);
             if !left {
+                if let Some(meters) = &calls.meters {
+                    meters.refused();
+                }
                 tracing::debug!(%service, %outcome, "a call is not retried: the budget of retries is used up");
             }
             left

@@ -1,13 +1,17 @@
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderMap;
 use tokio::time::Instant;
 
 use crate::balancer::CallSettings;
 use crate::choice::Ending;
 use crate::observe::{
-    AttemptEnd, AttemptStart, CallInfo, CallStart, Completion, CompletionStatus, Lifecycles, ResponseData,
+    AttemptEnd, AttemptStart, CallInfo, CallStart, Completion, CompletionStatus, Lifecycles, Meters,
+    ResponseData,
 };
+use crate::state::InstanceState;
 use crate::{Choice, Lease, Outcome, Request, ServiceId, ServiceInstance};
 
 /// A call on its way: its open attempt, and whoever hears of both. Dropped, it ends them as cancelled.
@@ -22,6 +26,11 @@ pub(super) struct Running {
 /// What the processors hear; `None` in its place where nobody listens.
 struct Told {
     lifecycles: Lifecycles,
+    meters: Option<Meters>,
+    /// The raw path may become a label.
+    with_path: bool,
+    /// Of the open attempt.
+    state: Option<Arc<InstanceState>>,
     info: CallInfo,
     started: Instant,
     attempts: u32,
@@ -33,9 +42,12 @@ struct Told {
 
 impl Running {
     pub(super) fn start(service: &ServiceId, calls: &CallSettings, request: &Request<'_>) -> Self {
-        let told = (!calls.lifecycles.is_empty()).then(|| {
+        let told = (!calls.lifecycles.is_empty() || calls.meters.is_some()).then(|| {
             let told = Told {
                 lifecycles: calls.lifecycles.clone(),
+                meters: calls.meters.clone(),
+                with_path: calls.stats.include_path,
+                state: None,
                 info: CallInfo::of(service, request, calls.hint.as_deref()),
                 started: Instant::now(),
                 attempts: 0,
@@ -55,25 +67,28 @@ impl Running {
         self.end(self.outcome);
         self.attempts += 1;
         if let Some(told) = &mut self.told {
-            told.begin(choice.instance(), self.attempts, request);
+            told.begin(&choice, self.attempts, request);
         }
         (self.open, self.outcome) = (Some(choice), Outcome::Cancelled);
     }
 
     /// The open attempt got an answer, which `outcome` says.
-    pub(super) fn answered(&mut self, outcome: Outcome, response: impl FnOnce() -> ResponseData) {
+    pub(super) fn answered(&mut self, outcome: Outcome, headers: impl FnOnce() -> HeaderMap) {
         if outcome.is_failure() {
             self.outcome = outcome;
         }
         if let Some(told) = &mut self.told {
-            told.response = Some(response());
+            told.response = Some(ResponseData {
+                status: if let Outcome::Status(status) = outcome { Some(status) } else { None },
+                headers: if told.lifecycles.is_empty() { HeaderMap::new() } else { headers() },
+            });
         }
     }
 
     /// Ends the open attempt.
     pub(super) fn end(&mut self, outcome: Outcome) {
         if let Some(choice) = self.open.take() {
-            let took = choice.elapsed().unwrap_or_default();
+            let took = choice.elapsed();
             choice.complete(outcome);
             if let Some(told) = &mut self.told {
                 told.end(outcome, took);
@@ -90,6 +105,9 @@ impl Running {
         if let Some(told) = &mut self.told {
             let status =
                 if told.attempts == 0 { CompletionStatus::Discard } else { CompletionStatus::Failed };
+            if let (CompletionStatus::Discard, Some(meters)) = (status, &told.meters) {
+                meters.discarded(&told.info, told.with_path);
+            }
             told.complete(status, Some(error));
         }
     }
@@ -112,14 +130,20 @@ impl Told {
         self.lifecycles.tell(&self.info.service, event, tell);
     }
 
-    fn begin(&mut self, instance: ServiceInstance, attempt: u32, request: &Request<'_>) {
+    fn begin(&mut self, choice: &Choice, attempt: u32, request: &Request<'_>) {
+        let instance = choice.instance();
+        self.state = self.meters.is_some().then(|| Arc::clone(choice.shared_state()));
         let start = AttemptStart { call: &self.info, request, instance: &instance, attempt };
         self.tell("on_start_request", |one| one.on_start_request(&start));
         (self.attempts, self.response, self.instance) = (attempt, None, Some(instance));
     }
 
-    fn end(&mut self, outcome: Outcome, elapsed: Duration) {
+    fn end(&mut self, outcome: Outcome, took: Option<Duration>) {
         self.outcome = Some(outcome);
+        if let Some(state) = self.state.take() {
+            Meters::attempt(&state, &self.info, self.with_path, self.response.as_ref(), outcome, took);
+        }
+        let elapsed = took.unwrap_or_default();
         let Some(instance) = &self.instance else { return };
         let end = AttemptEnd {
             service: &self.info.service,
@@ -151,7 +175,7 @@ impl Told {
 }
 
 impl Ending for Told {
-    fn ended(mut self: Box<Self>, outcome: Outcome, took: Duration) {
+    fn ended(mut self: Box<Self>, outcome: Outcome, took: Option<Duration>) {
         self.end(outcome, took);
         let status = match outcome {
             Outcome::Failure(_) => CompletionStatus::Failed,

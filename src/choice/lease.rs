@@ -6,8 +6,8 @@ use crate::ServiceInstance;
 
 /// Who hears of the end of a call beside the instance.
 pub(crate) trait Ending: Send + Sync {
-    /// The call ended so, `took` after its instance was chosen.
-    fn ended(self: Box<Self>, outcome: Outcome, took: Duration);
+    /// The call ended so, `took` after its instance was chosen, if that was kept.
+    fn ended(self: Box<Self>, outcome: Outcome, took: Option<Duration>);
 }
 
 /// The end of a call that was answered: the [`Choice`] of its instance, and whoever else hears of it.
@@ -54,7 +54,7 @@ impl Lease {
             let took = choice.elapsed();
             choice.complete(outcome);
             if let Some(then) = then {
-                then.ended(outcome, took.unwrap_or_default());
+                then.ended(outcome, took);
             }
         }
     }

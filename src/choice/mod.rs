@@ -84,6 +84,11 @@ impl Choice {
         self.state.instance()
     }
 
+    /// The same, to be kept.
+    pub(crate) fn shared_state(&self) -> &Arc<InstanceState> {
+        &self.state
+    }
+
     /// The state of the instance: its calls in flight and whether it is skipped.
     pub fn state(&self) -> &InstanceState {
         &self.state
@@ -163,7 +168,7 @@ impl Drop for Choice {
     #[inline]
     fn drop(&mut self) {
         self.state.leave();
-        if self.tells || self.state.is_observed() {
+        if self.tells || self.state.is_heard() {
             InstanceState::report(&self.state, self.outcome, self.started, self.probe, self.quiet);
         }
     }

@@ -1,5 +1,5 @@
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Wake;
 use std::time::Duration;
 
@@ -7,15 +7,49 @@ use arc_swap::ArcSwap;
 use tokio::time::Instant;
 
 use super::fitness::{Claim, Fitness};
+use super::meter::{Meter, Reported, Standing};
 use super::service::ServiceState;
 use crate::alarm::Alarm;
 use crate::choice::{Failure, Outcome};
 use crate::instance::InstanceData;
-use crate::sync::{AtomicU8, AtomicU32, Mutex, Ordering};
+use crate::sync::{AtomicU8, AtomicU64, Mutex, Ordering};
 use crate::{ServiceId, ServiceInstance};
 
 const OBSERVED: u8 = 1;
 const TIMED: u8 = 2;
+const MEASURED: u8 = 4;
+const ELSEWHERE: u8 = 8;
+
+/// Who wants to hear what of an instance's leases, and what its picks are told by; a byte that a lease reads beside the
+/// counter it writes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Heard(u8);
+
+impl Heard {
+    /// The ends of leases are heard.
+    pub(crate) fn outcomes(self, yes: bool) -> Self {
+        self.with(OBSERVED, yes)
+    }
+
+    /// How long they took is.
+    pub(crate) fn times(self, yes: bool) -> Self {
+        self.with(TIMED, yes)
+    }
+
+    /// They are measured.
+    pub(crate) fn meters(self, yes: bool) -> Self {
+        self.with(MEASURED, yes)
+    }
+
+    /// The instance stands in another zone than this client.
+    pub(crate) fn elsewhere(self, yes: bool) -> Self {
+        self.with(ELSEWHERE, yes)
+    }
+
+    fn with(self, flag: u8, yes: bool) -> Self {
+        if yes { Self(self.0 | flag) } else { self }
+    }
+}
 
 /// What is known of one instance beyond its list entry: calls in flight, and whether it is skipped.
 ///
@@ -23,11 +57,15 @@ const TIMED: u8 = 2;
 /// reference count that the lease writes anyway; over-aligning them would add a line.
 #[repr(C)]
 pub struct InstanceState {
-    in_flight: AtomicU32,
+    /// Leases that live in the lower half, those that were ever taken in the upper one, which wraps: one addition does
+    /// for both.
+    leases: AtomicU64,
     fitness: Fitness,
     flags: AtomicU8,
     uid: u64,
     service: Arc<ServiceState>,
+    /// Made when the instance is first measured; it stays as long as the state does.
+    meter: OnceLock<Box<dyn Meter>>,
     data: ArcSwap<InstanceData>,
     skip: Mutex<Skip>,
     alarm: Alarm,
@@ -47,7 +85,7 @@ struct Skip {
 impl InstanceState {
     pub(crate) fn new(uid: u64, instance: &ServiceInstance, service: &Arc<ServiceState>) -> Arc<Self> {
         Arc::new(Self {
-            in_flight: AtomicU32::new(0),
+            leases: AtomicU64::new(0),
             fitness: Fitness::default(),
             flags: AtomicU8::new(0),
             uid,
@@ -55,6 +93,7 @@ impl InstanceState {
             data: ArcSwap::new(instance.data()),
             skip: Mutex::default(),
             alarm: Alarm::default(),
+            meter: OnceLock::new(),
         })
     }
 
@@ -66,7 +105,7 @@ impl InstanceState {
     /// Calls in flight from this process: leases that live.
     #[inline]
     pub fn in_flight(&self) -> u32 {
-        self.in_flight.load(Ordering::Relaxed)
+        lower(self.leases.load(Ordering::Relaxed))
     }
 
     /// Whether it is out of use, because calls could not be sent to it; a probing call brings it back.
@@ -102,12 +141,12 @@ impl InstanceState {
 
     #[inline]
     pub(crate) fn enter(&self) {
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        self.leases.fetch_add((1 << 32) | 1, Ordering::Relaxed);
     }
 
     #[inline]
     pub(crate) fn leave(&self) {
-        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.leases.fetch_sub(1, Ordering::Relaxed);
     }
 
     #[inline]
@@ -115,14 +154,49 @@ impl InstanceState {
         self.flags.load(Ordering::Relaxed) & OBSERVED != 0
     }
 
+    /// Whether the end of a lease has to be reported to anybody.
+    #[inline]
+    pub(crate) fn is_heard(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & (OBSERVED | MEASURED) != 0
+    }
+
     #[inline]
     pub(crate) fn is_timed(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & TIMED != 0
     }
 
-    pub(crate) fn observe(&self, observed: bool, timed: bool) {
-        let flags = if observed { OBSERVED } else { 0 } | if timed { TIMED } else { 0 };
-        self.flags.store(flags, Ordering::Relaxed);
+    /// What its meter has to know of it.
+    pub(crate) fn standing(&self) -> Standing {
+        let leases = self.leases.load(Ordering::Relaxed);
+        Standing {
+            in_flight: lower(leases),
+            picks: lower(leases >> 32),
+            elsewhere: self.flags.load(Ordering::Relaxed) & ELSEWHERE != 0,
+        }
+    }
+
+    pub(crate) fn observe(&self, heard: Heard) {
+        self.flags.store(heard.0, Ordering::Relaxed);
+    }
+
+    /// The meter, if one was made.
+    pub(crate) fn meter(&self) -> Option<&dyn Meter> {
+        self.meter.get().map(|meter| &**meter)
+    }
+
+    /// Makes the meter, the first time.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn meter_with(&self, make: impl FnOnce() -> Box<dyn Meter>) {
+        self.meter.get_or_init(make);
+    }
+
+    /// Measures an attempt, if attempts are measured.
+    pub(crate) fn measure(&self, reported: Reported<'_>, outcome: Outcome, took: Option<u64>) {
+        if self.flags.load(Ordering::Relaxed) & MEASURED != 0
+            && let Some(meter) = self.meter()
+        {
+            meter.ended(reported, outcome, took, self);
+        }
     }
 
     #[inline]
@@ -174,7 +248,7 @@ impl InstanceState {
     /// that was never sent.
     #[cold]
     pub(crate) fn report(state: &Arc<Self>, outcome: Outcome, started: u64, probe: bool, quiet: bool) {
-        let took = (started != 0).then(|| Duration::from_nanos(state.service.now().saturating_sub(started)));
+        let took = (started != 0).then(|| state.service.now().saturating_sub(started));
         match outcome {
             Outcome::Failure(Failure::Connect) => Self::skip(state, probe),
             Outcome::Cancelled if probe => state.fitness.release(),
@@ -182,8 +256,14 @@ impl InstanceState {
             _ if probe => state.restore(),
             _ => {}
         }
+        if !quiet {
+            state.measure(Reported::default(), outcome, took);
+        }
+        if outcome != Outcome::Failure(Failure::Connect) && !state.is_observed() {
+            return;
+        }
         if let Some(sink) = state.service.sink() {
-            sink.completed(state, outcome, took, quiet);
+            sink.completed(state, outcome, took.map(Duration::from_nanos), quiet);
         }
     }
 
@@ -228,6 +308,12 @@ impl InstanceState {
             "instance is skipped: a call could not be sent to it"
         );
     }
+}
+
+#[inline]
+#[allow(clippy::cast_possible_truncation)] // the other half is another number
+fn lower(both: u64) -> u32 {
+    both as u32
 }
 
 struct BackOffOver(std::sync::Weak<InstanceState>);

@@ -3,12 +3,16 @@
 mod budget;
 mod fitness;
 mod instance;
+mod meter;
 mod registry;
 mod service;
 
 pub(crate) use fitness::Claim;
 #[cfg(all(test, evenkeel_loom))]
 pub(crate) use fitness::Fitness;
+pub(crate) use instance::Heard;
 pub use instance::InstanceState;
+#[cfg(feature = "metrics")]
+pub(crate) use meter::{Meter, Reported, Standing};
 pub(crate) use registry::Registry;
 pub(crate) use service::{BackOff, ServiceState, Sink};

@@ -95,7 +95,13 @@ impl Registry {
         let mut len = 0;
         self.states.retain(|_, bucket| {
             // Never while a lease lives: its count must be found again if the instance returns.
-            bucket.retain(|state| drop.binary_search(&state.uid()).is_err() || state.in_flight() > 0);
+            bucket.retain(|state| {
+                let stays = drop.binary_search(&state.uid()).is_err() || state.in_flight() > 0;
+                if let Some(meter) = state.meter().filter(|_| !stays) {
+                    meter.end(state.standing());
+                }
+                stays
+            });
             len += bucket.len();
             !bucket.is_empty()
         });

@@ -44,6 +44,8 @@ pub struct SupplierBuilder {
     bases: u32,
     lists: Vec<Arc<dyn ListStage>>,
     pub(super) zone: Option<ZonePreference>,
+    /// Where this client stands, also without a preference.
+    pub(super) own_zone: Option<String>,
     pub(super) health: Option<HealthCheck>,
     pub(super) sticky: Option<StickySession>,
     pub(super) same_instance: bool,
@@ -81,6 +83,7 @@ impl SupplierBuilder {
             bases: 0,
             lists: Vec::new(),
             zone: None,
+            own_zone: None,
             health: None,
             sticky: None,
             same_instance: false,

@@ -13,6 +13,18 @@ pub(crate) struct Chain {
     pub(crate) inner: Vec<Arc<dyn ListStage>>,
     pub(crate) requests: Arc<[Arc<dyn RequestStage>]>,
     pub(crate) weights: WeightsStage,
+    /// Where this client stands, if it was told.
+    pub(crate) zone: Option<Arc<str>>,
+}
+
+/// What the stages up to the groups leave of a list.
+pub(crate) struct Usable {
+    pub(crate) list: Vec<ServiceInstance>,
+    /// Why it is empty, if it is; and what a stage says of that.
+    pub(crate) reason: Reason,
+    pub(crate) why: Option<String>,
+    /// A stage would have left none, and left all.
+    pub(crate) open: bool,
 }
 
 /// Why a list has nothing to choose from.
@@ -61,7 +73,20 @@ impl Chain {
         // Stable: two stages of one rank keep the order in which they were added.
         lists.sort_by_key(|stage| stage.rank());
         let (inner, outer) = lists.into_iter().partition(|stage| stage.rank().is_inside_groups());
-        Self { outer, inner, requests: requests.into(), weights }
+        Self { outer, inner, requests: requests.into(), weights, zone: None }
+    }
+
+    /// The same for a client in this zone.
+    pub(crate) fn in_zone(self, zone: Option<&str>) -> Self {
+        Self { zone: zone.map(str::trim).filter(|zone| !zone.is_empty()).map(Into::into), ..self }
+    }
+
+    /// Whether an instance stands in another zone than this client; one of them that names none stands nowhere.
+    pub(crate) fn is_elsewhere(&self, instance: &ServiceInstance) -> bool {
+        match (&self.zone, instance.zone()) {
+            (Some(own), Some(zone)) => !zone.eq_ignore_ascii_case(own),
+            _ => false,
+        }
     }
 
     /// Gives every stage the way back to its chain.
@@ -72,11 +97,7 @@ impl Chain {
     }
 
     /// The list up to the groups, and why it is empty if it is.
-    pub(crate) fn usable(
-        &self,
-        mut list: Vec<ServiceInstance>,
-        service: &ServiceId,
-    ) -> (Vec<ServiceInstance>, Reason, Option<String>) {
+    pub(crate) fn usable(&self, mut list: Vec<ServiceInstance>, service: &ServiceId) -> Usable {
         let mut reason = Reason::Empty;
         let cx = StageCx::new(service, None).inside(self);
         for stage in &self.outer {
@@ -103,7 +124,7 @@ impl Chain {
             }
         }
         let why = if list.is_empty() { cx.why() } else { None };
-        (list, reason, why)
+        Usable { list, reason, why, open: cx.is_open() }
     }
 
     /// Hands what the stages of `old` know to those that take their places.
@@ -148,7 +169,7 @@ impl Chain {
 
     /// The whole list through all list stages, as a request without any group sees it.
     pub(crate) fn whole(&self, list: Vec<ServiceInstance>, service: &ServiceId) -> Vec<ServiceInstance> {
-        let (usable, _, _) = self.usable(list, service);
+        let usable = self.usable(list, service).list;
         let mut left = usable.clone();
         self.within(&mut left, service, None);
         self.tidy(&mut left, &StageCx::new(service, None));

@@ -23,8 +23,8 @@ mod stream;
 use std::fmt;
 
 pub use builder::SupplierBuilder;
-pub(crate) use chain::Chain;
 pub use chain::Reason;
+pub(crate) use chain::{Chain, Usable};
 pub use chained::{BuildError, Supplier};
 pub use driver::Origin;
 pub use groups::{GroupId, GroupIndex, Groups, InstanceId};

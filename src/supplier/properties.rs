@@ -18,6 +18,7 @@ impl SupplierBuilder {
         self.weights = if weighted { WeightsStage::on() } else { WeightsStage::off() }
             .zero_as_one(p.weight.zero == ZeroWeight::One)
             .with_metadata_key(p.weight.metadata_key.as_str());
+        self.own_zone.clone_from(&p.zone);
         if p.configurations.contains(&StageName::ZonePreference) {
             let mut zone = ZonePreference::new(p.zone.clone().unwrap_or_default())
                 .with_min_local_instances(p.zone_preference.min_local_instances as usize);

@@ -1,5 +1,5 @@
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -144,11 +144,13 @@ pub struct StageCx<'a> {
     /// The chain, for the stages before the groups.
     chain: Option<&'a Chain>,
     rehearsal: bool,
+    open: Cell<bool>,
 }
 
 impl<'a> StageCx<'a> {
     pub(crate) fn new(service: &'a ServiceId, group: Option<&'a str>) -> Self {
-        Self { service, group, why: RefCell::new(None), chain: None, rehearsal: false }
+        let (why, open) = (RefCell::new(None), Cell::new(false));
+        Self { service, group, why, chain: None, rehearsal: false, open }
     }
 
     pub(crate) fn inside(self, chain: &'a Chain) -> Self {
@@ -174,6 +176,15 @@ impl<'a> StageCx<'a> {
     /// Says why a stage leaves nothing of a list; it stands in the error of a caller.
     pub fn explain(&self, why: impl Into<String>) {
         *self.why.borrow_mut() = Some(why.into());
+    }
+
+    /// A stage would leave none, and therefore leaves all.
+    pub(crate) fn fail_open(&self) {
+        self.open.set(true);
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.get()
     }
 
     pub(crate) fn why(&self) -> Option<String> {

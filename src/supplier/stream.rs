@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::driver::{Driver, Origin, Publish, Unready};
+use super::driver::{Driver, LookUp, Origin, Publish, Unready};
 use super::{Chain, Chained, Hub, Supplier};
 use crate::discovery::{Lists, SupplyError, SupplyErrorKind};
 use crate::{ServiceId, ServiceInstance};
@@ -158,4 +158,6 @@ impl Publish for ListBoard {
     }
 
     fn run_on(&self, _: &Handle) {}
+
+    fn looked_up(&self, _: LookUp) {}
 }

@@ -5,6 +5,7 @@
 pub mod calls;
 mod log;
 mod probe;
+mod recorder;
 
 use std::fmt;
 use std::future::Future;
@@ -18,6 +19,7 @@ use evenkeel::policy::{Policy, RoundRobin};
 use evenkeel::{LoadBalancer, Request, ServiceId, ServiceInstance, SupplierBuilder, async_trait};
 pub use log::Log;
 pub use probe::{Fake, usable};
+pub use recorder::{Recorder, Series};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 

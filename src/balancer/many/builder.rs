@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use super::map::Map;
 use super::recipe::Recipe;
 use super::{Inner, LoadBalancers, live};
-use crate::config::{LiveProperties, Properties};
+use crate::config::{LiveProperties, Properties, StatsProperties};
 use crate::discovery::{DiscoveryClient, SimpleDiscovery};
 use crate::observe::Lifecycle;
 use crate::policy::Policy;
@@ -42,6 +42,7 @@ pub struct LoadBalancersBuilder {
     file: Option<PathBuf>,
     code: Vec<(String, ServiceBuilder)>,
     lifecycles: Vec<Arc<dyn Lifecycle>>,
+    stats: Option<StatsProperties>,
     runtime: Option<Handle>,
     seed: Option<u64>,
 }
@@ -94,6 +95,7 @@ impl LoadBalancersBuilder {
             file: None,
             code: Vec::new(),
             lifecycles: Vec::new(),
+            stats: None,
             runtime: None,
             seed: None,
         }
@@ -154,6 +156,13 @@ impl LoadBalancersBuilder {
         self
     }
 
+    /// What is measured of every service, whatever the properties say (default: what `stats.enabled` says of each). It needs
+    /// the feature `metrics`; install the recorder of your exporter first, and see `LoadBalancers::collector`.
+    pub fn stats(mut self, stats: StatsProperties) -> Self {
+        self.stats = Some(stats);
+        self
+    }
+
     /// Where background work runs (default: on the runtime of the caller that starts it).
     pub fn runtime(mut self, runtime: Handle) -> Self {
         self.runtime = Some(runtime);
@@ -187,7 +196,8 @@ impl LoadBalancersBuilder {
         };
         let runtime = self.runtime.clone();
         let recipe = Recipe::new(self.discovery, live, code, self.lifecycles, self.runtime, self.seed)?
-            .following(self.simple);
+            .following(self.simple)
+            .measuring(self.stats);
         let current = Arc::clone(&recipe.in_force.load().properties);
         let global = current.global();
         let inner = Arc::new(Inner {

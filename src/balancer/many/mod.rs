@@ -64,6 +64,15 @@ struct Inner {
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
+#[cfg(feature = "metrics")]
+impl crate::observe::Measured for Inner {
+    fn publish(&self) {
+        for entry in self.map.entries() {
+            entry.balancer.core.driver.publish.publish_meters();
+        }
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         for task in self.tasks.get_mut() {
@@ -212,6 +221,16 @@ impl LoadBalancers {
         let services = self.inner.recipe.discovery.services().await?;
         self.inner.recipe.listed.store(Arc::new(services.iter().cloned().collect()));
         Ok(services)
+    }
+
+    /// What hands the meters of all services to the recorder; they are on by `stats.enabled`, or
+    /// [`stats`](LoadBalancersBuilder::stats).
+    #[cfg(feature = "metrics")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
+    pub fn collector(&self) -> crate::observe::Collector {
+        crate::observe::Collector::new(
+            Arc::downgrade(&self.inner) as std::sync::Weak<dyn crate::observe::Measured>
+        )
     }
 
     /// The services that have a balancer now.

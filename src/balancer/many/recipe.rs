@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 
 use super::super::{CallSettings, LoadBalancer, LoadBalancerBuilder};
 use super::ServiceBuilder;
-use crate::config::{LiveProperties, LoadBalancerProperties, PolicyName, Properties};
+use crate::config::{LiveProperties, LoadBalancerProperties, PolicyName, Properties, StatsProperties};
 use crate::discovery::{DiscoveryClient, SimpleDiscovery};
 use crate::observe::{Lifecycle, Lifecycles};
 use crate::policy::{LeastRequest, Policy, RandomPick, RoundRobin};
@@ -26,6 +26,8 @@ pub(super) struct Recipe {
     pub(super) listed: ArcSwap<HashSet<ServiceId>>,
     code: Vec<(ServiceId, ServiceBuilder)>,
     lifecycles: Vec<Arc<dyn Lifecycle>>,
+    /// What the code says of every service.
+    stats: Option<StatsProperties>,
     runtime: Option<Handle>,
     seed: Option<u64>,
 }
@@ -71,8 +73,18 @@ impl Recipe {
         let current = live.current();
         let in_force = ArcSwap::from_pointee(InForce::new(Arc::clone(&current), &code, 0));
         let listed = ArcSwap::default();
-        let recipe =
-            Self { discovery, simple: None, live, in_force, listed, code, lifecycles, runtime, seed };
+        let recipe = Self {
+            discovery,
+            simple: None,
+            live,
+            in_force,
+            listed,
+            code,
+            lifecycles,
+            stats: None,
+            runtime,
+            seed,
+        };
         recipe.check(&current)?;
         Ok(recipe)
     }
@@ -83,6 +95,11 @@ impl Recipe {
             simple.reconfigure(&self.in_force.load().properties);
         }
         Self { simple, ..self }
+    }
+
+    /// The same where the code says what is measured.
+    pub(super) fn measuring(self, stats: Option<StatsProperties>) -> Self {
+        Self { stats, ..self }
     }
 
     /// Puts properties in force.
@@ -178,6 +195,8 @@ impl Recipe {
             hint: properties.hint.clone(),
             x_forwarded: properties.x_forwarded.clone(),
             instance_cookie: sticky.add_service_instance_cookie.then(|| StickySession::of(sticky)),
+            stats: self.stats.as_ref().unwrap_or(&properties.stats).clone(),
+            meters: None,
         }
     }
 

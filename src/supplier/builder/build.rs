@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::driver::Settings;
-use super::super::stages::{Duplicates, SameInstance, StatusStage};
+use super::super::stages::{Duplicates, SameInstance, StatusStage, ZonePreference};
 use super::super::stream::Streams;
 use super::super::{
     BuildError, Chain, DiscoverySupplier, FixedSupplier, HealthStage, ListStage, Rank, RequestStage,
@@ -28,9 +28,15 @@ impl SupplierBuilder {
         }
         let base = self.base(&service).map_err(refuse)?;
         let settings = self.settings().map_err(refuse)?;
+        let own_zone = self
+            .zone
+            .as_ref()
+            .and_then(ZonePreference::zone)
+            .map(str::to_owned)
+            .or_else(|| self.own_zone.take());
         let lists = self.list_stages(&service).map_err(refuse)?;
         let requests = self.request_stages().map_err(refuse)?;
-        let chain = Chain::new(lists, requests, self.weights);
+        let chain = Chain::new(lists, requests, self.weights).in_zone(own_zone.as_deref());
         let (runtime, seed) = (self.runtime, self.seed);
         Ok(Supplier { base, chain, settings, runtime, seed, streams: Streams::default() })
     }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Driver, Origin, Publish};
+use super::{Driver, LookUp, Origin, Publish};
 use crate::ServiceInstance;
 use crate::discovery::{SupplyError, SupplyErrorKind};
 
@@ -65,6 +65,9 @@ impl<P: Publish> Driver<P> {
         // Before the answer is noted: a stage that panics at it leaves everything as it was.
         let origin = if watch { Origin::Push } else { Origin::Pull };
         let changed = until.is_none() && self.publish.publish(list, origin, now);
+        if !watch {
+            self.publish.looked_up(if empty { LookUp::Empty } else { LookUp::List });
+        }
         {
             let mut control = self.control.lock();
             control.failures = 0;
@@ -138,6 +141,11 @@ impl<P: Publish> Driver<P> {
     pub(super) fn failed(self: &Arc<Self>, error: SupplyError, what: Failed) -> Duration {
         let watch = what != Failed::LookUp;
         let now = Instant::now();
+        self.publish.looked_up(match error.kind() {
+            _ if watch => LookUp::WatchBroke,
+            SupplyErrorKind::Timeout => LookUp::Timeout,
+            _ => LookUp::Failed,
+        });
         let error = error.of_service(self.base.service_id());
         let (delay, bound, failures) = {
             let mut control = self.control.lock();
@@ -194,6 +202,7 @@ impl<P: Publish> Driver<P> {
         if self.word.load().is_closed() {
             return;
         }
+        self.publish.looked_up(LookUp::Aborted);
         let error = SupplyError::new(SupplyErrorKind::Aborted, "the runtime", "it was shut down")
             .of_service(self.base.service_id());
         {

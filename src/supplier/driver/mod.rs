@@ -47,6 +47,30 @@ pub enum Origin {
     Disk,
 }
 
+/// How a look-up ended, or that a watch broke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LookUp {
+    List,
+    Empty,
+    Timeout,
+    Failed,
+    Aborted,
+    WatchBroke,
+}
+
+impl LookUp {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::List => "list",
+            Self::Empty => "empty",
+            Self::Timeout => "timeout",
+            Self::Failed => "failed",
+            Self::Aborted => "aborted",
+            Self::WatchBroke => "watch_broke",
+        }
+    }
+}
+
 /// What takes the lists: a balancer, or a stream of lists.
 pub(crate) trait Publish: Send + Sync + 'static {
     /// Takes a complete list as the source gave it, seen at `now`; whether it says anything new.
@@ -67,6 +91,8 @@ pub(crate) trait Publish: Send + Sync + 'static {
     fn raw(&self) -> Vec<ServiceInstance>;
     /// Look-ups run on this runtime.
     fn run_on(&self, runtime: &Handle);
+    /// A look-up ended so.
+    fn looked_up(&self, end: LookUp);
 }
 
 /// Keeps the list of one service and hands it to `P`.

@@ -171,7 +171,9 @@ impl ListStage for HealthStage {
                 "no instance passes its health check"
             );
         }
-        if !self.shared.check.fail_open {
+        if self.shared.check.fail_open {
+            cx.fail_open();
+        } else {
             cx.explain(format!("none passes its health check: {why}"));
             list.clear();
         }
