@@ -201,7 +201,7 @@ impl Properties {
         warnings.append(&mut issues.warnings);
         let told: HashSet<&Warning> = self.warnings.iter().collect();
         for warning in warnings.iter().filter(|warning| !told.contains(warning)) {
-            tracing::warn!(key = %warning.key, place = %warning.place, "{warning}");
+            tracing::warn!(key = %warning.key, %warning, "a property has no effect");
         }
         self.warnings = warnings;
         Ok(self)

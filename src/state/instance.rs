@@ -279,7 +279,10 @@ impl InstanceState {
             self.alarm.cancel();
             (skip.failures, skip.until) = (0, None);
         }
-        tracing::info!(service = %self.service.id(), instance = %self.instance(), "instance is back in use");
+        if let Some(passed) = self.service.logs().back.pass() {
+            let (service, suppressed) = (self.service.id(), passed.suppressed());
+            tracing::info!(%service, instance = %self.instance(), suppressed, "an instance is back in use");
+        }
     }
 
     fn skip(state: &Arc<Self>, probe: bool) {
@@ -300,13 +303,16 @@ impl InstanceState {
             }
             (after, skip.failures)
         };
-        tracing::info!(
-            service = %state.service.id(),
-            instance = %state.instance(),
-            failures,
-            back_off_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
-            "instance is skipped: a call could not be sent to it"
-        );
+        if let Some(passed) = state.service.logs().skipped.pass() {
+            tracing::info!(
+                service = %state.service.id(),
+                instance = %state.instance(),
+                failures,
+                back_off_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
+                suppressed = passed.suppressed(),
+                "an instance is skipped: a call could not be sent to it"
+            );
+        }
     }
 }
 

@@ -101,7 +101,7 @@ async fn round(
     let results: Vec<_> = stream::iter(probes).buffer_unordered(check.concurrency).collect().await;
     for (instance, result) in &results {
         if let Err(why) = result {
-            tracing::debug!(%instance, %why, "a health check failed");
+            tracing::debug!(service = instance.service_id().map(tracing::field::display), %instance, %why, "a health check failed");
         }
     }
     let Some(shared) = shared.upgrade() else { return false };
