@@ -140,11 +140,11 @@ impl Board {
             let (origin, at) =
                 current.map_or((Origin::Stale, Instant::now()), |c| (c.origin(), c.confirmed_at()));
             let rebuild = || self.rebuild(control, list, origin, at, force);
-            if catch_unwind(AssertUnwindSafe(rebuild)).is_err() {
-                if let Some(passed) = self.service.logs().stage.pass() {
-                    let (service, suppressed) = (self.service.id(), passed.suppressed());
-                    tracing::error!(%service, suppressed, "a stage of the chain or the policy panicked: the last list stands");
-                }
+            if catch_unwind(AssertUnwindSafe(rebuild)).is_err()
+                && let Some(passed) = self.service.logs().stage.pass()
+            {
+                let (service, suppressed) = (self.service.id(), passed.suppressed());
+                tracing::error!(%service, suppressed, "a stage of the chain or the policy panicked: the last list stands");
             }
         }
     }

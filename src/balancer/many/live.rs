@@ -82,7 +82,7 @@ impl Inner {
                 }
                 // It was built a moment ago; a chain that the code shapes may say otherwise now.
                 Err(error) => {
-                    tracing::error!(service = %entry.id, %error, "changed properties are not applied to a service")
+                    tracing::error!(service = %entry.id, %error, "changed properties are not applied to a service");
                 }
             }
         }
