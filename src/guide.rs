@@ -13,7 +13,8 @@
 //! - [`properties`]: every property, its type and default
 //! - [`runtimes`]: where background work runs
 //! - [`state`]: what can be read: snapshots, ages, errors
-//! - [`troubleshooting`]: by symptom
+//! - [`observing`]: meters, spans, the events of the log, alerts
+//! - [`troubleshooting`]: by symptom, and which knob to turn
 //!
 //! Nothing here states a speed. What a pick costs on your machine is printed by the benches; [`policies`] names the
 //! commands.
@@ -50,6 +51,9 @@ pub mod runtimes {}
 
 #[doc = include_str!("guide/state.md")]
 pub mod state {}
+
+#[doc = include_str!("guide/observing.md")]
+pub mod observing {}
 
 #[doc = include_str!("guide/troubleshooting.md")]
 pub mod troubleshooting {}

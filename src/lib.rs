@@ -79,6 +79,7 @@
 //! - [`supplier`]: the chain and its stages
 //! - [`policy`]: round robin, random, least request, and how to write one
 //! - [`call`]: what happens to a call that could not be sent
+//! - [`observe`]: who hears of calls; meters, spans and the log are in the [guide](guide::observing)
 //! - [`guide`]: how a list is kept, how a pick works, what to do when something looks wrong
 //!
 //! # Features
@@ -87,6 +88,7 @@
 //! |---|---|---|
 //! | `config` | yes | property files in YAML, TOML and JSON |
 //! | `file` | yes | a registry in a file, warm start, property files that are followed; implies `config` |
+//! | `metrics` | no | meters, through the facade `metrics` |
 //! | `reqwest` | no | the reqwest client |
 //! | `full` | no | all of them |
 //!

@@ -1,4 +1,5 @@
 //! The meters of our own, through a recorder that keeps what it is told.
+#![allow(clippy::float_cmp)] // gauges hold whole numbers
 
 mod support;
 
@@ -498,4 +499,30 @@ async fn every_meter_is_described_and_stands_in_the_guide() {
         named.into_iter().map(str::to_owned).collect::<std::collections::BTreeSet<_>>(),
         recorder.described()
     );
+}
+
+/// The names of alerts are those that the exporter makes of the meters, by kind and unit.
+#[test]
+fn the_alerts_of_the_guide_ask_for_meters_that_there_are() {
+    let guide = std::fs::read_to_string("src/guide/observing.md").unwrap();
+    let mut exported = std::collections::BTreeSet::new();
+    for line in guide.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = line.split(" | ").collect();
+        let name = cells[0].trim_start_matches("| ").trim_matches('`').replace('.', "_");
+        let name = if cells[1].ends_with("seconds") { name + "_seconds" } else { name };
+        exported.insert(match cells[1].split(',').next().unwrap() {
+            "counter" => name + "_total",
+            "histogram" => name + "_count",
+            _ => name,
+        });
+    }
+    let (_, alerts) = guide.split_once("```yaml").unwrap();
+    let asked: Vec<&str> = alerts
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .filter(|word| word.starts_with("evenkeel_") || word.starts_with("loadbalancer_"))
+        .collect();
+    assert!(asked.len() >= 12, "{asked:?}");
+    for name in asked {
+        assert!(exported.contains(name), "{name} is none of {exported:?}");
+    }
 }

@@ -140,10 +140,11 @@ impl Board {
             let (origin, at) =
                 current.map_or((Origin::Stale, Instant::now()), |c| (c.origin(), c.confirmed_at()));
             let rebuild = || self.rebuild(control, list, origin, at, force);
-            if catch_unwind(AssertUnwindSafe(rebuild)).is_err() {
-                tracing::error!(
-                    service = %self.service.id(), "a stage of the chain or the policy panicked; the last list stands"
-                );
+            if catch_unwind(AssertUnwindSafe(rebuild)).is_err()
+                && let Some(passed) = self.service.logs().stage.pass()
+            {
+                let (service, suppressed) = (self.service.id(), passed.suppressed());
+                tracing::error!(%service, suppressed, "a stage of the chain or the policy panicked: the last list stands");
             }
         }
     }
@@ -210,8 +211,11 @@ impl Board {
                 }
                 None => all,
             });
-            if let Some(wrong) = wrong.filter(|_| state.warn_once()) {
-                tracing::warn!(service = %self.service.id(), %instance, "{wrong}; it counts as 1");
+            if let Some(wrong) = wrong.filter(|_| state.warn_once())
+                && let Some(passed) = self.service.logs().weight.pass()
+            {
+                let suppressed = passed.suppressed();
+                tracing::warn!(%service, %instance, %wrong, suppressed, "a weight cannot be read: it counts as 1");
             }
             members.push(Member { uid: state.uid(), state, instance, weight });
         }
@@ -258,9 +262,12 @@ impl Board {
             told: control.chain.requests.iter().any(|stage| stage.wants_picks()),
             confirmed: Confirmed::new(now, origin),
         });
-        tracing::debug!(
-            service = %self.service.id(), version = snapshot.version, known, usable = uids.len(), ?origin, "new list"
-        );
+        if let Some(passed) = self.service.logs().list.pass() {
+            tracing::info!(
+                %service, version = snapshot.version, known, usable = uids.len(), ?origin,
+                suppressed = passed.suppressed(), "the list of instances changed"
+            );
+        }
         control.before = self.snapshot.swap(Some(snapshot));
         self.changes.send_replace(control.version);
         if let Some(meters) = &meters {

@@ -400,8 +400,11 @@ impl Sink for Driver<Board> {
         if policy.needs().outcomes() {
             // A lease ends wherever it is dropped, also while its caller panics: a second panic would end the process.
             let heard = || policy.on_outcome(state, outcome, took);
-            if catch_unwind(AssertUnwindSafe(heard)).is_err() {
-                tracing::error!(service = %state.service_id(), %outcome, "the policy panicked at the end of a call");
+            if catch_unwind(AssertUnwindSafe(heard)).is_err()
+                && let Some(passed) = self.publish.service.logs().policy.pass()
+            {
+                let (service, suppressed) = (state.service_id(), passed.suppressed());
+                tracing::error!(%service, %outcome, suppressed, "the policy panicked at the end of a call");
             }
         }
         if !quiet {

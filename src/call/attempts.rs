@@ -57,7 +57,7 @@ impl<R, E, J: Fn(Result<&R, &E>) -> Outcome> Protocol<R, E> for Judged<J> {
 ///   again on the same instance if `max-retries-on-same-service-instance` says so, then on another one while one is left.
 /// - Anything else is the caller's.
 ///
-/// Each attempt runs in a `tracing` span with OpenTelemetry's names (see the [guide](crate::guide::calls)), and the
+/// Each attempt runs in a `tracing` span with OpenTelemetry's names (see the [guide](crate::guide::observing)), and the
 /// [`Lifecycle`](crate::observe::Lifecycle) processors of the service hear of everything.
 ///
 /// ```
@@ -194,7 +194,10 @@ where
                 if let Some(meters) = &calls.meters {
                     meters.refused();
                 }
-                tracing::debug!(%service, %outcome, "a call is not retried: the budget of retries is used up");
+                if let Some(passed) = balancer.service_state().logs().budget.pass() {
+                    let suppressed = passed.suppressed();
+                    tracing::warn!(%service, %outcome, suppressed, "a call is not repeated: the budget of retries is used up");
+                }
             }
             left
         };

@@ -69,7 +69,7 @@ impl LiveProperties {
         match load(&current) {
             Ok(properties) => Ok(self.replace(properties)),
             Err(error) => {
-                tracing::warn!(%error, "properties not reloaded, the last good ones stay in force");
+                tracing::warn!(%error, "properties are not reloaded: the last good ones stay in force");
                 Err(error)
             }
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{AttemptEnd, AttemptStart, CallStart, Completion};
 use crate::ServiceId;
+use crate::limit::Limit;
 
 /// Hears of the life of calls: Spring's `LoadBalancerLifecycle`.
 ///
@@ -68,32 +69,55 @@ pub trait Lifecycle: Send + Sync + fmt::Debug + 'static {
 
 /// The processors of one service, in order.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lifecycles(Arc<[Arc<dyn Lifecycle>]>);
+pub(crate) struct Lifecycles {
+    all: Arc<[Arc<dyn Lifecycle>]>,
+    panicked: Arc<Panicked>,
+}
+
+/// One that panics does so at every call.
+#[derive(Debug)]
+struct Panicked(Limit);
+
+impl Default for Panicked {
+    fn default() -> Self {
+        Self(Limit::faults())
+    }
+}
+
+impl Panicked {
+    fn tell(&self, service: &ServiceId, lifecycle: &dyn Lifecycle, method: &'static str) {
+        if let Some(passed) = self.0.pass() {
+            let suppressed = passed.suppressed();
+            tracing::error!(%service, ?lifecycle, method, suppressed, "a lifecycle processor panicked");
+        }
+    }
+}
 
 impl Lifecycles {
     /// Those of `all` that want to hear of `service`.
     pub(crate) fn of(service: &ServiceId, all: &[Arc<dyn Lifecycle>]) -> Self {
+        let panicked = Arc::new(Panicked::default());
         let supports = |one: &&Arc<dyn Lifecycle>| {
             catch_unwind(AssertUnwindSafe(|| one.supports(service))).unwrap_or_else(|_| {
-                tracing::error!(%service, lifecycle = ?one, "a lifecycle processor panicked when asked whether it supports the service");
+                panicked.tell(service, &***one, "supports");
                 false
             })
         };
         let mut wanted: Vec<_> = all.iter().filter(supports).cloned().collect();
         wanted.sort_by_key(|one| one.order());
-        Self(wanted.into())
+        Self { all: wanted.into(), panicked }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     /// Tells each of them. Events end calls wherever a lease is dropped, also while its caller panics, so that a second
     /// panic would end the process.
     pub(crate) fn tell(&self, service: &ServiceId, event: &'static str, tell: impl Fn(&dyn Lifecycle)) {
-        for one in &*self.0 {
+        for one in &*self.all {
             if catch_unwind(AssertUnwindSafe(|| tell(&**one))).is_err() {
-                tracing::error!(%service, lifecycle = ?one, "a lifecycle processor panicked in {event}");
+                self.panicked.tell(service, &**one, event);
             }
         }
     }

@@ -11,6 +11,8 @@ mod meters;
 #[cfg(not(feature = "metrics"))]
 #[path = "meters/none.rs"]
 mod meters;
+// Without the feature nobody reads it.
+#[cfg_attr(not(feature = "metrics"), allow(dead_code))]
 mod reading;
 
 #[cfg(feature = "metrics")]

@@ -19,6 +19,9 @@ const OBSERVED: u8 = 1;
 const TIMED: u8 = 2;
 const MEASURED: u8 = 4;
 const ELSEWHERE: u8 = 8;
+/// How many bits the leases that live have: a thousand million of them would not fit into memory, and what is added for a
+/// lease fits into one instruction.
+const LIVING: u32 = 30;
 
 /// Who wants to hear what of an instance's leases, and what its picks are told by; a byte that a lease reads beside the
 /// counter it writes.
@@ -57,8 +60,8 @@ impl Heard {
 /// reference count that the lease writes anyway; over-aligning them would add a line.
 #[repr(C)]
 pub struct InstanceState {
-    /// Leases that live in the lower half, those that were ever taken in the upper one, which wraps: one addition does
-    /// for both.
+    /// Leases that live in the lower bits, those that were ever taken in the upper ones, which wrap: one addition does for
+    /// both.
     leases: AtomicU64,
     fitness: Fitness,
     flags: AtomicU8,
@@ -105,7 +108,7 @@ impl InstanceState {
     /// Calls in flight from this process: leases that live.
     #[inline]
     pub fn in_flight(&self) -> u32 {
-        lower(self.leases.load(Ordering::Relaxed))
+        living(self.leases.load(Ordering::Relaxed))
     }
 
     /// Whether it is out of use, because calls could not be sent to it; a probing call brings it back.
@@ -141,7 +144,7 @@ impl InstanceState {
 
     #[inline]
     pub(crate) fn enter(&self) {
-        self.leases.fetch_add((1 << 32) | 1, Ordering::Relaxed);
+        self.leases.fetch_add((1 << LIVING) | 1, Ordering::Relaxed);
     }
 
     #[inline]
@@ -169,8 +172,8 @@ impl InstanceState {
     pub(crate) fn standing(&self) -> Standing {
         let leases = self.leases.load(Ordering::Relaxed);
         Standing {
-            in_flight: lower(leases),
-            picks: lower(leases >> 32),
+            in_flight: living(leases),
+            picks: lower(leases >> LIVING),
             elsewhere: self.flags.load(Ordering::Relaxed) & ELSEWHERE != 0,
         }
     }
@@ -279,7 +282,10 @@ impl InstanceState {
             self.alarm.cancel();
             (skip.failures, skip.until) = (0, None);
         }
-        tracing::info!(service = %self.service.id(), instance = %self.instance(), "instance is back in use");
+        if let Some(passed) = self.service.logs().back.pass() {
+            let (service, suppressed) = (self.service.id(), passed.suppressed());
+            tracing::info!(%service, instance = %self.instance(), suppressed, "an instance is back in use");
+        }
     }
 
     fn skip(state: &Arc<Self>, probe: bool) {
@@ -300,18 +306,27 @@ impl InstanceState {
             }
             (after, skip.failures)
         };
-        tracing::info!(
-            service = %state.service.id(),
-            instance = %state.instance(),
-            failures,
-            back_off_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
-            "instance is skipped: a call could not be sent to it"
-        );
+        if let Some(passed) = state.service.logs().skipped.pass() {
+            tracing::info!(
+                service = %state.service.id(),
+                instance = %state.instance(),
+                failures,
+                back_off_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
+                suppressed = passed.suppressed(),
+                "an instance is skipped: a call could not be sent to it"
+            );
+        }
     }
 }
 
+/// The leases that live.
 #[inline]
-#[allow(clippy::cast_possible_truncation)] // the other half is another number
+fn living(leases: u64) -> u32 {
+    lower(leases) & ((1 << LIVING) - 1)
+}
+
+#[inline]
+#[allow(clippy::cast_possible_truncation)] // what is above is another number, or wraps
 fn lower(both: u64) -> u32 {
     both as u32
 }

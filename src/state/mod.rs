@@ -3,6 +3,8 @@
 mod budget;
 mod fitness;
 mod instance;
+// Without the feature nobody implements the trait.
+#[cfg_attr(not(feature = "metrics"), allow(dead_code))]
 mod meter;
 mod registry;
 mod service;

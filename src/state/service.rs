@@ -10,6 +10,7 @@ use super::InstanceState;
 use super::budget::Budget;
 use crate::ServiceId;
 use crate::choice::Outcome;
+use crate::limit::Limit;
 
 /// Who hears of the end of a lease: the balancer. It is reached through the instance's state, so that a lease is one
 /// pointer and nothing below points upwards by type.
@@ -33,6 +34,36 @@ pub(crate) struct ServiceState {
     limits: Mutex<(Option<Handle>, BackOff)>,
     sink: OnceLock<Weak<dyn Sink>>,
     budget: Budget,
+    logs: Logs,
+}
+
+/// How often what may be logged of a service.
+#[derive(Debug)]
+pub(crate) struct Logs {
+    /// Instances are skipped.
+    pub(crate) skipped: Limit,
+    /// Instances are back in use.
+    pub(crate) back: Limit,
+    /// The list changed.
+    pub(crate) list: Limit,
+    pub(crate) weight: Limit,
+    pub(crate) stage: Limit,
+    pub(crate) policy: Limit,
+    pub(crate) budget: Limit,
+}
+
+impl Default for Logs {
+    fn default() -> Self {
+        Self {
+            skipped: Limit::changes(),
+            back: Limit::changes(),
+            list: Limit::changes(),
+            weight: Limit::changes(),
+            stage: Limit::faults(),
+            policy: Limit::faults(),
+            budget: Limit::faults(),
+        }
+    }
 }
 
 /// The growing back-off of an instance that calls cannot be sent to: `min` doubling to `max`.
@@ -67,7 +98,12 @@ impl ServiceState {
             limits: Mutex::default(),
             sink: OnceLock::new(),
             budget: Budget::default(),
+            logs: Logs::default(),
         }
+    }
+
+    pub(crate) fn logs(&self) -> &Logs {
+        &self.logs
     }
 
     pub(crate) fn id(&self) -> &ServiceId {

@@ -1,4 +1,5 @@
 //! 3.24 Metrics: cases 301 to 310.
+#![allow(clippy::float_cmp)] // gauges hold whole numbers
 
 use std::borrow::Cow;
 use std::convert::Infallible;

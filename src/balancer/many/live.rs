@@ -81,7 +81,9 @@ impl Inner {
                     entry.balancer.reconfigure(supplier, policy, effective.allow_downgrade, calls);
                 }
                 // It was built a moment ago; a chain that the code shapes may say otherwise now.
-                Err(error) => tracing::error!(%error, "changed properties are not applied to a service"),
+                Err(error) => {
+                    tracing::error!(service = %entry.id, %error, "changed properties are not applied to a service");
+                }
             }
         }
         true

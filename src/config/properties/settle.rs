@@ -44,9 +44,9 @@ impl Properties {
         let mut told: HashSet<&Warning> = self.warnings.iter().chain(&self.ignored).collect();
         for warning in issues.warnings.iter().filter(|warning| told.insert(warning)) {
             if warning.accepted {
-                tracing::info!(key = %warning.key, place = %warning.place, "{warning}");
+                tracing::info!(key = %warning.key, %warning, "a property is accepted and has no meaning here");
             } else {
-                tracing::warn!(key = %warning.key, place = %warning.place, "{warning}");
+                tracing::warn!(key = %warning.key, %warning, "a property has no effect");
             }
         }
         (self.ignored, self.warnings) = issues.warnings.into_iter().partition(|warning| warning.accepted);

@@ -13,7 +13,8 @@ use tokio::time::Instant;
 
 use super::Settings;
 use crate::discovery::{HealthRecord, SupplyError, SupplyErrorKind};
-use crate::{ServiceId, ServiceInstance};
+use crate::limit::Limit;
+use crate::{InvalidInstance, ServiceId, ServiceInstance};
 
 pub(super) type Answer = Result<Arc<[ServiceInstance]>, SupplyError>;
 type Lookup = BoxFuture<'static, Answer>;
@@ -31,6 +32,7 @@ pub(super) struct Host {
     known: Mutex<Known>,
     /// The last answer and when it came; `None` before the first.
     latest: watch::Sender<Option<(Answer, Instant)>>,
+    told: Limit,
 }
 
 #[derive(Debug, Default)]
@@ -44,7 +46,7 @@ struct Known {
 impl Host {
     pub(super) fn new(service: ServiceId, settings: Arc<Settings>, health: Arc<HealthRecord>) -> Self {
         let (latest, _) = watch::channel(None);
-        Self { service, settings, health, known: Mutex::default(), latest }
+        Self { service, settings, health, known: Mutex::default(), latest, told: Limit::faults() }
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<Option<(Answer, Instant)>> {
@@ -103,6 +105,13 @@ impl Host {
         answer
     }
 
+    fn left_out(&self, error: &InvalidInstance) {
+        if let Some(passed) = self.told.pass() {
+            let (service, suppressed) = (&self.service, passed.suppressed());
+            tracing::warn!(%service, %error, suppressed, "an address is left out");
+        }
+    }
+
     /// The addresses of an answer and those still within their grace, sorted: a new order is no change.
     fn list(&self, name: &str, port: Option<u16>, found: &[SocketAddr]) -> Arc<[ServiceInstance]> {
         let now = Instant::now();
@@ -119,7 +128,7 @@ impl Host {
                     Some(port) => builder.port(port),
                     None => builder,
                 };
-                builder.build().map_err(|error| tracing::warn!("{error}; it is left out")).ok()
+                builder.build().map_err(|error| self.left_out(&error)).ok()
             })
             .collect()
     }

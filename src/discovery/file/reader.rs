@@ -98,7 +98,7 @@ impl Reader {
                 self.warn(&registry.notes);
                 self.state.send_modify(|state| {
                     if state.trouble.take().is_some() {
-                        tracing::info!(path = %self.source.shown, "this file can be read again");
+                        tracing::info!(path = %self.source.shown, "the registry file can be read again");
                     }
                     state.good = Some(Arc::new(registry));
                 });
@@ -109,8 +109,8 @@ impl Reader {
                     if state.trouble.as_ref().is_some_and(same) {
                         return false;
                     }
-                    let kept = if state.good.is_some() { "; its last good lists stay" } else { "" };
-                    tracing::warn!("{error}{kept}");
+                    let kept = state.good.is_some();
+                    tracing::warn!(%error, kept, "the registry file cannot be read");
                     state.trouble = Some(error);
                     true
                 });
@@ -122,7 +122,7 @@ impl Reader {
     fn warn(&self, notes: &[Note]) {
         let mut warned = self.warned.lock();
         for note in notes.iter().filter(|note| !warned.contains(&note.text)) {
-            tracing::warn!("{}:{}: {}", self.source.shown, note.line, note.text);
+            tracing::warn!(path = %self.source.shown, line = note.line, note = %note.text, "an entry of the registry file is doubtful");
         }
         *warned = notes.iter().map(|note| note.text.clone()).collect();
     }

@@ -77,10 +77,10 @@ impl SimpleDiscovery {
                     Ok((instance, notes)) => {
                         list.push(instance);
                         for note in notes {
-                            tracing::warn!("{note}");
+                            tracing::warn!(%service, %note, "a configured instance is doubtful");
                         }
                     }
-                    Err(error) => tracing::warn!("{error}; it is left out"),
+                    Err(error) => tracing::warn!(%service, %error, "a configured instance is left out"),
                 }
             }
         }

@@ -35,7 +35,7 @@ fn entries(properties: &Properties) -> Vec<(ServiceId, Vec<SimpleEntry>)> {
     for (name, instances) in properties.simple_instances() {
         match ServiceId::new(name) {
             Ok(id) => services.push((id, instances.iter().map(entry).collect())),
-            Err(error) => tracing::warn!("instances are left out: {error}"),
+            Err(error) => tracing::warn!(%error, "the instances of a configured service are left out"),
         }
     }
     services

@@ -176,12 +176,8 @@ mod tests {
     fn handles_are_bounded_and_go_when_nobody_uses_them() {
         let attempts = Attempts::default();
         let record = |path: &str, tick| {
-            attempts.record(
-                (Ended::Response(Some(200)), "GET", Some(path)),
-                Duration::from_millis(3),
-                tick,
-                &[],
-            );
+            let which = (Ended::Response(Some(200)), Method::of(Some("GET")), Some(path));
+            attempts.record(which, 0.003, || (&[], tick));
         };
         (0..1_000).for_each(|n| record(&format!("/{n}"), 5));
         assert_eq!(kept(&attempts), MOST);
@@ -195,7 +191,8 @@ mod tests {
         record("/0", 5 + IDLE);
         record("/0", 5 + IDLE);
         assert!(attempts.first().is_none() && kept(&attempts) == 2);
-        attempts.sweep(u32::MAX);
+        attempts.sweep(7 + IDLE);
+        attempts.sweep(7 + 2 * IDLE);
         assert!(attempts.is_empty());
     }
 }

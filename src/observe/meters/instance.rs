@@ -46,21 +46,24 @@ impl InstanceMeter {
 
     /// Counts what was picked since it was last counted.
     fn count(&self, standing: Standing) {
-        let new = standing.picks.wrapping_sub(self.picks.swap(standing.picks, Ordering::Relaxed));
-        self.service.picked(u64::from(new), standing.elsewhere);
+        // Two threads may count at once, and the later reading come first.
+        let ahead = |seen: u32| Some(standing.picks.wrapping_sub(seen)).filter(|new| *new <= u32::MAX / 2);
+        let step = |seen| ahead(seen).map(|_| standing.picks);
+        if let Ok(seen) = self.picks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step) {
+            self.service.picked(u64::from(standing.picks.wrapping_sub(seen)), standing.elsewhere);
+        }
     }
 
     fn tell_cancelled(&self) {
         let count = self.cancelled.load(Ordering::Relaxed);
-        let by = count.saturating_sub(self.told.swap(count, Ordering::Relaxed));
+        let by = count.saturating_sub(self.told.fetch_max(count, Ordering::Relaxed));
         if by > 0 {
             recorder::count(names::CANCELLED, self.labels.clone(), by);
         }
     }
 }
 
-/// Of a time in nanoseconds, of which a gauge holds a quarter of a year exactly.
-#[allow(clippy::cast_precision_loss)]
+#[allow(clippy::cast_precision_loss)] // nanoseconds of a quarter of a year are exact
 fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }
@@ -135,5 +138,27 @@ impl Drop for InstanceMeter {
         if self.called.load(Ordering::Relaxed) {
             recorder::set(names::ACTIVE, self.labels.clone(), 0.0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ServiceId;
+
+    #[test]
+    fn picks_are_counted_once_also_when_a_count_wraps_or_an_older_reading_comes_late() {
+        let service = Arc::new(Shared::new(&ServiceId::new("s").unwrap()));
+        let meter =
+            InstanceMeter::new(&service, &ServiceInstance::new("10.0.0.1", 80).unwrap(), u32::MAX - 5);
+        let count = |picks, elsewhere| meter.count(Standing { in_flight: 0, picks, elsewhere });
+        count(u32::MAX - 1, false);
+        count(2, true);
+        count(0, true);
+        count(2, true);
+        assert_eq!(service.counted(), (8, 4));
+        meter.resume(Standing { in_flight: 0, picks: 100, elsewhere: false });
+        count(101, false);
+        assert_eq!(service.counted(), (9, 4));
     }
 }

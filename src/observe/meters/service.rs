@@ -54,6 +54,24 @@ struct Told {
 }
 
 impl Shared {
+    pub(super) fn new(service: &ServiceId) -> Self {
+        Self {
+            name: service.as_str().into(),
+            base: Instant::now(),
+            tick: AtomicU32::new(0),
+            picks: AtomicU64::new(0),
+            stale: AtomicU64::new(0),
+            elsewhere: AtomicU64::new(0),
+            is_stale: AtomicBool::new(false),
+        }
+    }
+
+    /// All picks, and those from another zone.
+    #[cfg(test)]
+    pub(super) fn counted(&self) -> (u64, u64) {
+        (self.picks.load(Ordering::Relaxed), self.elsewhere.load(Ordering::Relaxed))
+    }
+
     /// The labels of our own meters.
     fn labels(&self) -> Vec<Label> {
         vec![Label::new(names::SERVICE, SharedString::from_shared(Arc::clone(&self.name)))]
@@ -96,15 +114,7 @@ fn size(count: usize) -> f64 {
 impl Service {
     pub(super) fn new(service: &ServiceId) -> Self {
         Self {
-            shared: Arc::new(Shared {
-                name: service.as_str().into(),
-                base: Instant::now(),
-                tick: AtomicU32::new(0),
-                picks: AtomicU64::new(0),
-                stale: AtomicU64::new(0),
-                elsewhere: AtomicU64::new(0),
-                is_stale: AtomicBool::new(false),
-            }),
+            shared: Arc::new(Shared::new(service)),
             missed: AtomicU64::new(0),
             retries: Default::default(),
             refused: AtomicU64::new(0),

@@ -70,6 +70,7 @@ impl<P: Publish> Driver<P> {
         }
         {
             let mut control = self.control.lock();
+            self.recovered(&control, until.is_some(), empty);
             control.failures = 0;
             control.last_error = None;
             control.backing_off = false;
@@ -112,14 +113,33 @@ impl<P: Publish> Driver<P> {
         self.publish.publish(list, Origin::Stale, at);
     }
 
+    /// Tells what ends with this answer: that there was none, or that an empty one was not believed.
+    fn recovered(&self, before: &super::Control, guarded: bool, empty: bool) {
+        let service = self.base.service_id();
+        if before.failures > 0
+            && let Some(passed) = self.logs.answers.pass()
+        {
+            let (failures, suppressed) = (before.failures, passed.suppressed());
+            tracing::info!(%service, failures, suppressed, "the source answers again");
+        }
+        if before.empty_since.is_some()
+            && !guarded
+            && let Some(passed) = self.logs.guard.pass()
+        {
+            let suppressed = passed.suppressed();
+            tracing::info!(%service, empty, suppressed, "the empty guard is off");
+        }
+    }
+
     /// An empty answer against a list at hand: the list is kept for a bounded time.
     fn guard(self: &Arc<Self>, until: Instant, first: bool, now: Instant, watch: bool) -> Next {
         self.publish.mark(Origin::Guarded);
-        if first {
+        if first && let Some(passed) = self.logs.guard.pass() {
             tracing::warn!(
                 service = %self.base.service_id(),
                 seconds = until.saturating_duration_since(now).as_secs(),
-                "the source gives an empty list; the last one is kept until that is confirmed"
+                suppressed = passed.suppressed(),
+                "the empty guard is on: the source gives an empty list, and the last one is kept for now"
             );
         }
         let next = if watch {
@@ -166,14 +186,16 @@ impl<P: Publish> Driver<P> {
             (delay, bound, control.failures)
         };
         if bound.is_some_and(|bound| now >= bound) && self.publish.has_instances().is_some() {
-            tracing::warn!(service = %self.base.service_id(), "the last list is too old to be served any more");
+            tracing::warn!(service = %self.base.service_id(), "the last list is too old to be served");
             self.publish.clear();
         }
         let at_hand = self.publish.has_instances().is_some();
-        if failures == 1 {
-            tracing::warn!(service = %self.base.service_id(), %error, at_hand, "no answer from the source");
-        } else {
-            tracing::debug!(service = %self.base.service_id(), %error, failures, "still no answer from the source");
+        let service = self.base.service_id();
+        if failures > 1 {
+            tracing::debug!(%service, %error, failures, "the source still does not answer");
+        } else if let Some(passed) = self.logs.answers.pass() {
+            let suppressed = passed.suppressed();
+            tracing::warn!(%service, %error, at_hand, suppressed, "the source does not answer");
         }
         self.control.lock().backing_off = !at_hand;
         if at_hand {
@@ -213,8 +235,9 @@ impl<P: Publish> Driver<P> {
             control.last_error = Some(error);
             control.backing_off = false;
             control.failures = control.failures.saturating_add(1);
-            if control.failures == 1 {
-                tracing::warn!(service = %self.base.service_id(), "the runtime of a look-up went away");
+            if let Some(passed) = self.logs.aborted.pass() {
+                let (service, suppressed) = (self.base.service_id(), passed.suppressed());
+                tracing::warn!(%service, suppressed, "the runtime of a look-up went away");
             }
         }
         let at_hand = self.publish.has_instances().is_some();
@@ -234,7 +257,7 @@ impl<P: Publish> Driver<P> {
             Arc::clone(&control.settings)
         };
         self.publish.mark(Origin::Pull);
-        tracing::debug!(service = %self.base.service_id(), "nobody calls: the watch is closed");
+        tracing::info!(service = %self.base.service_id(), "the watch is closed: nobody calls");
         if self.publish.has_instances().is_none() {
             self.word.finish(true, true);
             return;

@@ -50,8 +50,11 @@ impl<P: Publish> Driver<P> {
 impl<P: Publish> Chained for Driver<P> {
     fn recompute(&self) {
         // It runs on the thread of whoever asked: a stage that panics must not take a prober with it.
-        if catch_unwind(AssertUnwindSafe(|| self.publish.recompute())).is_err() {
-            tracing::error!(service = %self.base.service_id(), "a stage of the chain panicked; the last list stands");
+        if catch_unwind(AssertUnwindSafe(|| self.publish.recompute())).is_err()
+            && let Some(passed) = self.logs.stage.pass()
+        {
+            let (service, suppressed) = (self.base.service_id(), passed.suppressed());
+            tracing::error!(%service, suppressed, "a stage of the chain or the policy panicked: the last list stands");
         }
     }
 

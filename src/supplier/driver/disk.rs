@@ -21,6 +21,7 @@ mod kept {
 
     use crate::discovery::FileFormat;
     use crate::discovery::file::format;
+    use crate::limit::Limit;
     use crate::{ServiceId, ServiceInstance};
 
     /// `dir/<service>.json`; what has no place in a file name is written as hex.
@@ -44,6 +45,9 @@ mod kept {
     /// Lists on their way to the disk, by file. Each file has one writer, which always writes the newest list, so that an
     /// older one never ends up over it; nothing is left here once it is written.
     static WAITING: Mutex<BTreeMap<PathBuf, Option<List>>> = Mutex::new(BTreeMap::new());
+
+    /// One disk that is full fails for every service.
+    static TOLD: Limit = Limit::faults();
 
     type List = (ServiceId, Vec<ServiceInstance>);
 
@@ -72,8 +76,11 @@ mod kept {
     impl Writer {
         fn run(mut self) {
             while let Some((service, list)) = self.next() {
-                if let Err(error) = write(&self.path, &format::write_document(&service, &list)) {
-                    tracing::warn!(%service, path = %self.path.display(), %error, "the list is not kept for a warm start");
+                if let Err(error) = write(&self.path, &format::write_document(&service, &list))
+                    && let Some(passed) = TOLD.pass()
+                {
+                    let (path, suppressed) = (self.path.display(), passed.suppressed());
+                    tracing::warn!(%service, %path, %error, suppressed, "the list is not kept for a warm start");
                 }
             }
         }
@@ -129,9 +136,7 @@ mod none {
 
     use crate::{ServiceId, ServiceInstance};
 
-    pub(crate) fn save(_: &Path, service: &ServiceId, _: Vec<ServiceInstance>) {
-        tracing::debug!(%service, "a warm start needs the feature `file`");
-    }
+    pub(crate) fn save(_: &Path, _: &ServiceId, _: Vec<ServiceInstance>) {}
 
     pub(crate) async fn load(_: PathBuf, service: ServiceId) -> Vec<ServiceInstance> {
         tracing::warn!(%service, "a warm start needs the feature `file`");

@@ -176,7 +176,8 @@ async fn subscribe<P: Publish>(driver: &Weak<Driver<P>>) -> Option<Duration> {
 /// A list with an error at its heels is one from before: it is taken, and confirms nothing.
 fn behold<P: Publish>(driver: &Arc<Driver<P>>, list: Vec<ServiceInstance>) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| driver.beheld(list))) {
-        tracing::debug!(error = %panicked("a stage or the policy", &*panic), "a list is not taken");
+        let service = driver.base.service_id();
+        tracing::debug!(%service, error = %panicked("a stage or the policy", &*panic), "a list is not taken");
     }
 }
 

@@ -26,6 +26,7 @@ use super::ServiceInstanceListSupplier;
 use crate::ServiceInstance;
 use crate::alarm::Alarm;
 use crate::discovery::{SourceHealth, SourceState, SupplyError};
+use crate::limit::Limit;
 use crate::random::Random;
 use backstop::Backstop;
 pub(crate) use freshness::{Freshness, Word};
@@ -107,6 +108,17 @@ pub(crate) struct Driver<P> {
     alarm: Alarm,
     control: Mutex<Control>,
     random: Random,
+    logs: Logs,
+}
+
+/// How often what may be logged.
+struct Logs {
+    /// The source gives no answer, or does again.
+    answers: Limit,
+    /// The empty guard is on, or off.
+    guard: Limit,
+    aborted: Limit,
+    stage: Limit,
 }
 
 struct Control {
@@ -189,6 +201,12 @@ impl<P: Publish> Driver<P> {
                 poking: None,
             }),
             random: Random::new(seed),
+            logs: Logs {
+                answers: Limit::changes(),
+                guard: Limit::changes(),
+                aborted: Limit::faults(),
+                stage: Limit::faults(),
+            },
         }
     }
 

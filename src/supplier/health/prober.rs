@@ -111,7 +111,7 @@ async fn round(
     let results: Vec<_> = probes.filter_map(std::future::ready).collect().await;
     for (instance, result) in &results {
         if let Err(why) = result {
-            tracing::debug!(%instance, %why, "a health check failed");
+            tracing::debug!(service = instance.service_id().map(tracing::field::display), %instance, %why, "a health check failed");
         }
     }
     let Some(shared) = shared.upgrade() else { return false };

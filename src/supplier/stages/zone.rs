@@ -1,5 +1,8 @@
+use std::sync::Arc;
+
 use super::super::{ListStage, Rank, StageCx};
 use crate::ServiceInstance;
+use crate::limit::Limit;
 
 /// Keeps the instances of the client's own zone, if there are any; else all. Zones are compared without case.
 ///
@@ -18,13 +21,29 @@ pub struct ZonePreference {
     zone: Option<String>,
     min_local: usize,
     max_share: Option<f64>,
+    told: Told,
+}
+
+/// How often it may be said that all are used; no part of what a preference is.
+#[derive(Clone, Debug)]
+struct Told(Arc<Limit>);
+
+impl PartialEq for Told {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 impl ZonePreference {
     /// The client's own zone; a blank one switches the preference off.
     pub fn new(zone: impl Into<String>) -> Self {
         let zone = zone.into().trim().to_owned();
-        Self { zone: (!zone.is_empty()).then_some(zone), min_local: 1, max_share: None }
+        Self {
+            zone: (!zone.is_empty()).then_some(zone),
+            min_local: 1,
+            max_share: None,
+            told: Told(Arc::new(Limit::faults())),
+        }
     }
 
     /// With fewer local instances than this, all are used (default 1).
@@ -87,10 +106,12 @@ impl ListStage for ZonePreference {
         if cx.is_rehearsal() {
             return;
         }
-        tracing::info!(
-            service = %cx.service(), group = cx.group().unwrap_or_default(), zone = own, local, all = list.len(),
-            "the zone preference is off, all instances are used: {why}"
-        );
+        if let Some(passed) = self.told.0.pass() {
+            tracing::info!(
+                service = %cx.service(), group = cx.group(), zone = own, local, all = list.len(), why,
+                suppressed = passed.suppressed(), "the zone preference is off: all instances are used"
+            );
+        }
     }
 }
 
