@@ -44,6 +44,7 @@ async fn scl_311_the_logical_address_goes_along() {
     for (url, host, proto, port) in [
         ("lb://orders/a?b#c", "orders", "http", "80"),
         ("wss://me:pw@orders:9443?x=a@b", "orders:9443", "https", "9443"),
+        ("lb:https://orders/a", "orders", "https", "443"),
         ("http://[2001:db8::1]/a:1", "[2001:db8::1]", "http", "80"),
         ("http://[2001:db8::1]:81", "[2001:db8::1]:81", "http", "81"),
     ] {
