@@ -10,7 +10,7 @@ use evenkeel::call::call;
 use evenkeel::config::{RetryBackoffProperties, RetryProperties};
 use evenkeel::{Choice, Failure, HttpView, Outcome, Request};
 use proptest::prelude::*;
-use support::calls::{Heard, Reply, balancer_with, judge};
+use support::calls::{End, Heard, Reply, balancer_with, judge};
 
 /// How an attempt goes.
 #[derive(Clone, Copy, Debug)]
@@ -228,4 +228,119 @@ async fn attempts_and_calls_know_how_long_they_took() {
     support::advance(0.1).await;
     answered.lease.complete(Outcome::Status(200));
     assert_eq!(*took.0.lock().unwrap(), [30, 60 + 100, 30 + 500 + 60 + 100]);
+}
+
+#[tokio::test]
+async fn an_attempt_whose_status_is_repeated_ends_with_that_status_whatever_it_is() {
+    for status in [200, 404, 429, 503] {
+        let retry = RetryProperties::default().with_retryable_status_codes([status]);
+        let heard = Arc::new(Heard::default());
+        let lb = balancer_with("a b", |builder| builder.retry(retry).lifecycle_arc(heard.clone()));
+        let script = [End::Status(status), End::Status(201)];
+        let answer = support::calls::scripted(&lb, "GET", &script).await.0.unwrap();
+        assert_eq!((answer.attempts, lb.in_flight()), (2, 1));
+        drop(answer);
+        let heard = heard.take();
+        assert_eq!((lb.in_flight(), heard.len()), (0, 6));
+        assert_eq!(heard[2], format!("attempt 1 a status {status}"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_whose_probing_call_is_answered_with_a_status_that_is_repeated_is_back_in_use() {
+    let retry = RetryProperties::default().with_retryable_status_codes([404]);
+    let lb = support::calls::retrying("a b", retry);
+    let refused = [End::Fail(Failure::Connect), End::Status(200)];
+    support::calls::scripted(&lb, "GET", &refused).await.0.unwrap();
+    let list = lb.snapshot().unwrap();
+    let skipped = || list.instances().filter(|state| state.is_skipped()).count();
+    assert_eq!(skipped(), 1);
+    support::advance(1.1).await;
+    for _ in 0..2 {
+        support::calls::scripted(&lb, "GET", &[End::Status(404)]).await.0.unwrap();
+    }
+    assert_eq!(skipped(), 0, "it answered");
+}
+
+#[tokio::test]
+async fn an_instance_that_answers_when_it_is_tried_again_is_back_in_use() {
+    let retry = RetryProperties::default().with_max_retries_on_same_service_instance(1);
+    let lb = support::calls::retrying("a b", retry);
+    let (answer, sent) =
+        support::calls::scripted(&lb, "GET", &[End::Fail(Failure::Connect), End::Status(200)]).await;
+    answer.unwrap().lease.complete(Outcome::Status(200));
+    assert_eq!(sent, ["a", "a"]);
+    assert!(lb.snapshot().unwrap().instances().all(|state| !state.is_skipped()));
+    assert_eq!(lb.in_flight(), 0);
+}
+
+#[tokio::test]
+async fn when_the_last_instance_is_not_reached_the_retries_that_are_left_go_to_those_that_were() {
+    let retry = RetryProperties::default()
+        .with_max_retries_on_next_service_instance(3)
+        .with_retryable_status_codes([503]);
+    let lb = support::calls::retrying("a b", retry);
+    let script = [End::Status(503), End::Fail(Failure::Connect), End::Status(200)];
+    let (answer, sent) = support::calls::scripted(&lb, "GET", &script).await;
+    assert_eq!(sent, ["a", "b", "a"]);
+    assert_eq!(answer.unwrap().response.status, 200);
+    // Nobody was reached: each once.
+    let refused = RetryProperties::default().with_max_retries_on_next_service_instance(u32::MAX);
+    let ids: Vec<String> = (0..300).map(|n| format!("n{n}")).collect();
+    let lb = support::calls::retrying(&ids.join(" "), refused);
+    let (answer, sent) = support::calls::scripted(&lb, "GET", &[End::Fail(Failure::Connect)]).await;
+    assert_eq!((answer.unwrap_err().tried().len(), sent.len()), (300, 300));
+    assert_eq!(lb.in_flight(), 0);
+}
+
+#[tokio::test]
+async fn what_the_caller_says_was_tried_is_avoided_too() {
+    for avoid in [true, false] {
+        let lb =
+            support::calls::retrying("a b", RetryProperties::default().with_avoid_previous_instance(avoid));
+        let mut mine = evenkeel::Tried::new();
+        let mut sent = Vec::new();
+        mine.add(&lb.choose(&Request::EMPTY).await.unwrap());
+        for _ in 0..3 {
+            let send = |choice: &Choice, attempt: u32| {
+                sent.push(choice.instance().id().to_owned());
+                Some(async move { Ok(Reply { status: 200, attempt }) })
+            };
+            call(&lb, &Request::EMPTY.with_tried(&mine), judge, send).await.unwrap();
+        }
+        assert_eq!(sent, ["b", "b", "b"], "{avoid}");
+    }
+}
+
+/// A protocol whose calls have so long.
+struct Until(Option<tokio::time::Instant>);
+
+impl evenkeel::call::Protocol<Reply, std::io::Error> for Until {
+    fn outcome(&self, result: Result<&Reply, &std::io::Error>) -> Outcome {
+        judge(result)
+    }
+    fn deadline(&self) -> Option<tokio::time::Instant> {
+        self.0
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_time_is_up_before_the_pause_ends_gets_what_there_is() {
+    let backoff = RetryBackoffProperties::default()
+        .with_enabled(true)
+        .with_jitter(0.0)
+        .with_min_backoff(Duration::from_secs(5));
+    let retry = RetryProperties::default().with_backoff(backoff).with_retryable_status_codes([503]);
+    for (limit, attempts, took) in [(4, 1, 0), (5, 1, 0), (6, 2, 5)] {
+        let lb = support::calls::retrying("a b", retry.clone());
+        let request = http::Request::get("lb://orders/").body(()).unwrap();
+        let view = HttpView::of(&request);
+        let send = |_: &Choice, attempt: u32| Some(async move { Ok(Reply { status: 503, attempt }) });
+        let start = tokio::time::Instant::now();
+        let until = Until(Some(start + Duration::from_secs(limit)));
+        let answer = evenkeel::call::call_with(&lb, &Request::of(&view), &until, send).await.unwrap();
+        assert_eq!((answer.attempts, start.elapsed().as_secs()), (attempts, took));
+        drop(answer);
+        assert_eq!(lb.in_flight(), 0);
+    }
 }

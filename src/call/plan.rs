@@ -60,7 +60,7 @@ impl<'a> Plan<'a> {
             Step::Same => self.same += 1,
             Step::Next => (self.same, self.next) = (0, self.next + 1),
         }
-        self.retries += 1;
+        self.retries = self.retries.saturating_add(1);
         step
     }
 

@@ -153,9 +153,10 @@ impl Choice {
 pub(crate) struct Anchor(Arc<InstanceState>);
 
 impl Anchor {
-    /// A new lease on the instance.
+    /// A new lease on the instance. If it is skipped, since the attempt before was never sent, an answer brings it back.
     pub(crate) fn lease(&self) -> Choice {
-        Choice::new(&self.0, false)
+        let probe = self.0.claim_anyway();
+        Choice::new(&self.0, probe)
     }
 }
 
