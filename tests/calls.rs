@@ -59,7 +59,7 @@ fn retry() -> impl Strategy<Value = RetryProperties> {
             .with_retry_on_all_operations(all)
             .with_retry_on_all_exceptions(any)
             .with_avoid_previous_instance(avoid)
-            .with_retryable_status_codes([503])
+            .with_retryable_status_codes([404, 503])
             .with_backoff(RetryBackoffProperties::default().with_enabled(pause))
     })
 }
@@ -72,11 +72,13 @@ async fn run(
     steps: &[Step],
     finish: Finish,
     patience: u64,
+    limit: Option<u64>,
 ) -> (u32, Vec<String>, u32) {
     let heard = Arc::new(Heard::default());
     let lb = balancer_with(ids, |builder| builder.retry(retry).lifecycle_arc(heard.clone()));
     let request = http::Request::builder().method(method).uri("lb://orders/").body(()).unwrap();
     let mut attempts = 0;
+    let end = limit.map(|limit| tokio::time::Instant::now() + Duration::from_millis(limit));
     let work = {
         let (lb, attempts) = (lb.clone(), &mut attempts);
         async move {
@@ -87,6 +89,9 @@ async fn run(
                     return None;
                 }
                 *attempts += 1;
+                if attempt > 1 {
+                    assert!(end.is_none_or(|end| tokio::time::Instant::now() < end), "its time is up");
+                }
                 Some(async move {
                     match step {
                         Step::Status(status) => Ok(Reply { status, attempt }),
@@ -99,7 +104,8 @@ async fn run(
                     }
                 })
             };
-            let Ok(answered) = call(&lb, &Request::of(&view), judge, send).await else { return };
+            let (request, until) = (Request::of(&view), Until(end));
+            let Ok(answered) = evenkeel::call::call_with(&lb, &request, &until, send).await else { return };
             let body =
                 || http::Response::new(http_body_util::Full::new(hyper::body::Bytes::from_static(b"x")));
             match finish {
@@ -139,13 +145,14 @@ proptest! {
         steps in prop::collection::vec(step(), 1..6),
         finish in prop::sample::select(vec![Finish::Complete, Finish::Drop, Finish::Track, Finish::TrackAndDrop]),
         patience in 0..300_u64,
+        limit in prop::option::of(1..100_u64),
     ) {
         // A panic that the script asks for says nothing of a fault.
         std::panic::set_hook(Box::new(|_| {}));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         let most = retry.most_attempts();
         let (attempts, events, in_flight) =
-            runtime.block_on(run(ids, retry, method, &steps, finish, patience));
+            runtime.block_on(run(ids, retry, method, &steps, finish, patience, limit));
         let _ = std::panic::take_hook();
         let count = |word: &str| events.iter().filter(|event| event.starts_with(word)).count();
         prop_assert_eq!(in_flight, 0);
@@ -158,6 +165,10 @@ proptest! {
         prop_assert_eq!(count("request "), attempts as usize, "{:?}", events);
         // One more than the properties say, for a call that was never sent.
         prop_assert!(u64::from(attempts) <= most.max(1) * 2 + 1, "{attempts} of {most}");
+        // An attempt that another one follows was not given up.
+        for pair in events.windows(2).filter(|pair| pair[1].starts_with("request ")) {
+            prop_assert!(!pair[0].ends_with("cancelled"), "{events:?}");
+        }
         // Every attempt ends before the next one starts.
         let mut open = 0;
         for event in &events {
@@ -343,4 +354,103 @@ async fn a_call_whose_time_is_up_before_the_pause_ends_gets_what_there_is() {
         drop(answer);
         assert_eq!(lb.in_flight(), 0);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probing_call_that_is_answered_brings_its_instance_back_whatever_becomes_of_the_lease() {
+    let lb = support::calls::retrying("a", RetryProperties::default());
+    let skipped = || lb.snapshot().unwrap().instances().any(|state| state.is_skipped());
+    for wait in [0.0, 2.1] {
+        support::calls::scripted(&lb, "GET", &[End::Fail(Failure::Connect)]).await.0.unwrap_err();
+        assert!(skipped());
+        support::advance(wait).await;
+        let answered = support::calls::scripted(&lb, "GET", &[End::Status(200)]).await.0.unwrap();
+        assert!(!skipped(), "before its body ends");
+        drop(answered);
+        assert!(!skipped() && lb.in_flight() == 0);
+    }
+}
+
+#[test]
+fn a_runtime_that_ends_in_the_middle_of_a_call_ends_it_and_the_next_one_goes_on() {
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let heard = Arc::new(Heard::default());
+    let lb = balancer_with("a b", |builder| builder.lifecycle_arc(heard.clone()));
+    let first = runtime();
+    let (sent, began) = std::sync::mpsc::channel();
+    first.spawn({
+        let lb = lb.clone();
+        async move {
+            let send = |_: &Choice, attempt: u32| {
+                let sent = sent.clone();
+                Some(async move {
+                    if attempt == 2 {
+                        sent.send(()).unwrap();
+                        std::future::pending::<()>().await;
+                    }
+                    Err::<Reply, _>(error(Failure::Connect))
+                })
+            };
+            call(&lb, &Request::EMPTY, judge, send).await.map(drop)
+        }
+    });
+    began.recv().unwrap();
+    assert_eq!(lb.in_flight(), 1);
+    first.shutdown_timeout(Duration::from_secs(10));
+    assert_eq!(lb.in_flight(), 0);
+    let events = heard.take();
+    assert_eq!(events.len(), 6, "{events:?}");
+    assert_eq!(events[4], "attempt 2 b cancelled");
+    assert!(events[5].starts_with("complete cancelled b"), "{events:?}");
+    // The back-off of a began on the runtime that is gone; that of b begins on the next one.
+    runtime().block_on(async {
+        let script = [End::Fail(Failure::Connect)];
+        support::calls::scripted(&lb, "POST", &script).await.0.unwrap_err();
+        let list = lb.snapshot().unwrap();
+        let start = std::time::Instant::now();
+        while list.instances().any(|state| state.is_skipped()) {
+            assert!(start.elapsed() < Duration::from_secs(20), "{:?}", list.instances().collect::<Vec<_>>());
+            support::calls::scripted(&lb, "POST", &[End::Status(200)]).await.0.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+}
+
+#[tokio::test]
+async fn each_attempt_runs_in_a_span_with_the_names_of_open_telemetry() {
+    let log = support::Log::default();
+    let captured = log.capture();
+    let lb = support::calls::retrying("a b", RetryProperties::default());
+    let request = http::Request::get("lb://orders/").body(()).unwrap();
+    let view = HttpView::of(&request);
+    for wanted in [Request::of(&view), Request::EMPTY] {
+        let send = |_: &Choice, attempt: u32| {
+            Some(async move {
+                tracing::info!("attempt {attempt} is sent");
+                if attempt == 1 { Err(error(Failure::Connect)) } else { Ok(Reply { status: 200, attempt }) }
+            })
+        };
+        call(&lb, &wanted, judge, send).await.unwrap().lease.complete(Outcome::Success);
+        support::advance(0.0).await;
+    }
+    drop(captured);
+    let text = log.text();
+    let line = |what: &str| text.lines().find(|line| line.contains(what)).unwrap().to_owned();
+    let (first, second) = (line("attempt 1 is sent"), line("attempt 2 is sent"));
+    for (line, host) in [(&first, "a.test"), (&second, "b.test")] {
+        for field in [
+            "attempt{otel.kind=\"client\"",
+            "server.address=orders",
+            &format!("network.peer.address=\"{host}\""),
+            "network.peer.port=8080",
+            "http.request.method=\"GET\"",
+        ] {
+            assert!(line.contains(field), "{field}: {line}");
+        }
+    }
+    assert!(!first.contains("resend_count") && second.contains("http.request.resend_count=1"), "{text}");
+    let unknown =
+        text.lines().rfind(|line| line.contains("attempt 1 is sent") || line.contains("attempt 2 is sent"));
+    assert!(!unknown.unwrap().contains("http.request.method"), "{text}");
 }

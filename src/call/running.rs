@@ -64,6 +64,9 @@ impl Running {
     pub(super) fn answered(&mut self, outcome: Outcome, response: impl FnOnce() -> ResponseData) {
         // If another attempt follows, no lease carries it on, and it ends so.
         self.outcome = outcome;
+        if let Some(choice) = self.open.as_mut().filter(|_| outcome.is_answer()) {
+            choice.answered();
+        }
         if let Some(told) = &mut self.told {
             told.response = Some(response());
         }

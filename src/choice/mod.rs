@@ -107,7 +107,7 @@ impl Choice {
 
     /// The instance answered: if this call probes it, it is back in use now, however long the body takes and whether or
     /// not anybody reads it.
-    fn answered(&mut self) {
+    pub(crate) fn answered(&mut self) {
         if std::mem::take(&mut self.probe) {
             self.state.restore();
         }

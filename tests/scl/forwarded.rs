@@ -67,6 +67,9 @@ async fn what_the_first_caller_said_stays() {
     assert_eq!(elements, ["for=192.0.2.1", "host=\"orders:81\";proto=http"]);
     let headers = sent(&[("x-forwarded.forwarded", "true")], "https://orders/", &[]).await;
     is(&headers, "forwarded", Some("host=orders;proto=https"));
+    // A quote in the middle ends no value.
+    let headers = sent(&[("x-forwarded.forwarded", "true")], r#"lb://o";for="\me/"#, &[]).await;
+    is(&headers, "forwarded", Some(r#"host="o\";for=\"\\me";proto=http"#));
     is(&headers, "x-forwarded-host", None);
 }
 

@@ -31,7 +31,8 @@ pub(super) fn add(properties: &XForwardedProperties, request: &mut Outgoing<'_>)
         let host = logical.host_and_port();
         let token =
             host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
-        let host = if token { host } else { format!("\"{host}\"") };
+        let quoted = || format!("\"{}\"", host.replace('\\', "\\\\").replace('"', "\\\""));
+        let host = if token { host } else { quoted() };
         if let Ok(element) = HeaderValue::from_str(&format!("host={host};proto={}", logical.scheme)) {
             request.headers.append(FORWARDED, element);
         }
