@@ -90,6 +90,7 @@ async fn run(
                 }
                 *attempts += 1;
                 if attempt > 1 {
+                    // The panic is the caller's own, but then there is an attempt of which nobody hears.
                     assert!(end.is_none_or(|end| tokio::time::Instant::now() < end), "its time is up");
                 }
                 Some(async move {
@@ -288,13 +289,16 @@ async fn an_instance_that_answers_when_it_is_tried_again_is_back_in_use() {
 #[tokio::test]
 async fn when_the_last_instance_is_not_reached_the_retries_that_are_left_go_to_those_that_were() {
     let retry = RetryProperties::default()
-        .with_max_retries_on_next_service_instance(3)
+        .with_max_retries_on_next_service_instance(7)
         .with_retryable_status_codes([503]);
-    let lb = support::calls::retrying("a b", retry);
-    let script = [End::Status(503), End::Fail(Failure::Connect), End::Status(200)];
-    let (answer, sent) = support::calls::scripted(&lb, "GET", &script).await;
-    assert_eq!(sent, ["a", "b", "a"]);
-    assert_eq!(answer.unwrap().response.status, 200);
+    for n in 1..6 {
+        let lb = support::calls::retrying(&["a", "b", "c", "d", "e", "f"][..=n].join(" "), retry.clone());
+        let mut script = vec![End::Fail(Failure::Connect); n + 2];
+        (script[0], script[n + 1]) = (End::Status(503), End::Status(200));
+        let (answer, sent) = support::calls::scripted(&lb, "GET", &script).await;
+        assert_eq!((sent.len(), &*sent[n + 1]), (n + 2, "a"), "{sent:?}");
+        assert_eq!(answer.unwrap().response.status, 200);
+    }
     // Nobody was reached: each once.
     let refused = RetryProperties::default().with_max_retries_on_next_service_instance(u32::MAX);
     let ids: Vec<String> = (0..300).map(|n| format!("n{n}")).collect();
@@ -453,4 +457,29 @@ async fn each_attempt_runs_in_a_span_with_the_names_of_open_telemetry() {
     let unknown =
         text.lines().rfind(|line| line.contains("attempt 1 is sent") || line.contains("attempt 2 is sent"));
     assert!(!unknown.unwrap().contains("http.request.method"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_time_is_up_takes_nothing_from_the_budget() {
+    let budget = evenkeel::config::RetryBudgetProperties::default().with_percent(0).with_min_per_second(1);
+    let lb = support::calls::retrying("a b", RetryProperties::default().with_budget(budget));
+    let request = http::Request::get("lb://orders/").body(()).unwrap();
+    let view = HttpView::of(&request);
+    let end = tokio::time::Instant::now() + Duration::from_secs(1);
+    let calls = (0..100).map(|_| async {
+        let send = |_: &Choice, _| {
+            Some(async {
+                tokio::time::sleep_until(end).await;
+                Err::<Reply, _>(error(Failure::Timeout))
+            })
+        };
+        let error = evenkeel::call::call_with(&lb, &Request::of(&view), &Until(Some(end)), send).await;
+        assert_eq!(error.unwrap_err().tried().len(), 1);
+    });
+    futures_util::future::join_all(calls).await;
+    let script = [End::Fail(Failure::Reset), End::Status(200)];
+    for _ in 0..10 {
+        support::calls::scripted(&lb, "GET", &script).await.0.unwrap();
+    }
+    support::calls::scripted(&lb, "GET", &script).await.0.unwrap_err();
 }

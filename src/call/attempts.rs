@@ -174,8 +174,10 @@ where
         };
         // This call tells of its attempts itself, and one that is never begun is none.
         choice.hush();
-        let number = running.attempts + 1;
-        let Some(attempt) = send(&choice, number) else {
+        // A pause or a look-up may have taken what was left.
+        let late = last.is_some() && protocol.deadline().is_some_and(|end| end <= Instant::now());
+        let number = running.attempts.saturating_add(1);
+        let Some(attempt) = (if late { None } else { send(&choice, number) }) else {
             drop(choice);
             return finish(running, balancer, names, last);
         };
@@ -209,7 +211,11 @@ where
             }
             left
         };
-        let step = plan.after(outcome, take);
+        let pause = plan.pause(|| balancer.chance());
+        let left = protocol.deadline().map(|end| end.saturating_duration_since(Instant::now()));
+        // Before the budget is asked: what is not repeated costs nothing.
+        let late = left.is_some_and(|left| left <= pause.unwrap_or_default());
+        let step = if late { Step::Stop } else { plan.after(outcome, take) };
         unreached = outcome == Outcome::Failure(Failure::Connect);
         if let Some(choice) = running.open() {
             if unreached {
@@ -221,11 +227,6 @@ where
             running.end(outcome);
         }
         if step == Step::Stop {
-            return finish(running, balancer, names, last);
-        }
-        let pause = plan.pause(balancer.chance());
-        let most = protocol.deadline().map(|end| end.saturating_duration_since(Instant::now()));
-        if most.is_some_and(|most| most <= pause.unwrap_or_default()) {
             return finish(running, balancer, names, last);
         }
         tracing::debug!(%service, attempt = number, %outcome, same_instance = step == Step::Same, "a call is repeated");
