@@ -11,7 +11,11 @@ mod lease;
 #[allow(dead_code)] // each test crate uses a part
 #[path = "reqwest/net.rs"]
 mod net;
+#[path = "reqwest/redirect.rs"]
+mod redirect;
 #[path = "reqwest/sticky.rs"]
 mod sticky;
+#[path = "reqwest/time.rs"]
+mod time;
 #[path = "reqwest/wire.rs"]
 mod wire;

@@ -144,10 +144,11 @@ impl View {
         self.set.states.get(at)
     }
 
-    /// Nobody here is usable and untried: first wider views, then instances that are skipped but not tried, then any.
+    /// Nobody here is usable and untried: first wider views, then instances that are skipped but not tried, then those that
+    /// are usable though tried, then any.
     #[cold]
     fn widen(&self, request: &Request<'_>, random: &Random) -> Option<(&Arc<InstanceState>, bool)> {
-        for level in [Level::Fit, Level::Untried, Level::Any] {
+        for level in [Level::Fit, Level::Untried, Level::Usable, Level::Any] {
             let rule = Rule { tried: request.tried(), level };
             let mut view = Some(self);
             while let Some(at) = view {

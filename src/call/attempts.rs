@@ -2,6 +2,7 @@ use std::fmt;
 use std::future::Future;
 
 use http::HeaderMap;
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::error::CallError;
@@ -34,6 +35,12 @@ pub trait Protocol<R, E> {
         let _ = response;
         HeaderMap::new()
     }
+
+    /// When the time of the call is up, if it has a limit (default: none); asked after each attempt. No other attempt
+    /// begins then, and no pause and no look-up before one is waited for beyond it: the caller gets what there is.
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
 }
 
 /// A protocol that is a closure.
@@ -49,7 +56,8 @@ impl<R, E, J: Fn(Result<&R, &E>) -> Outcome> Protocol<R, E> for Judged<J> {
 ///
 /// `classify` says what a response or an error means ([`Protocol::outcome`]). `send` makes an attempt, the first, second and
 /// so on; it gives `None` when the call cannot be repeated: a body that is gone, no time left. Then, and when retries are
-/// used up, the caller gets the last response or error, untouched.
+/// used up, the caller gets the last response or error, untouched. So it is when the time of the call is up
+/// ([`Protocol::deadline`]).
 ///
 /// - **Never sent** ([`Failure::Connect`]): it goes once to another instance, whatever its method. The instance is skipped
 ///   with growing back-off, and a look-up starts behind the call.
@@ -130,7 +138,9 @@ where
     if retry.enabled {
         balancer.service_state().deposit();
     }
-    let mut tried = Tried::new();
+    let mut tried = request.tried().cloned().unwrap_or_default();
+    // Of those: the instances to which nothing could be sent.
+    let mut dead = Tried::new();
     let mut names: Vec<ServiceInstance> = Vec::new();
     let mut last: Option<Last<R, E>> = None;
     // Where the next attempt goes, if it is to go to the same instance.
@@ -143,25 +153,31 @@ where
         } else {
             let avoiding = request.with_tried(&tried);
             let wanted = if retry.avoid_previous_instance || unreached { &avoiding } else { request };
-            match balancer.choose(wanted).await {
-                // The only instance came back: it was just not reached.
-                Ok(mut choice) if unreached && tried.has(&choice) => {
+            let chosen = match protocol.deadline().filter(|_| last.is_some()) {
+                Some(end) => tokio::time::timeout_at(end, balancer.choose(wanted)).await.ok(),
+                None => Some(balancer.choose(wanted).await),
+            };
+            match chosen {
+                // Nobody else is left: it was just not reached.
+                Some(Ok(mut choice)) if unreached && dead.has(&choice) => {
                     choice.hush();
                     return finish(running, balancer, names, last);
                 }
-                Ok(choice) => choice,
-                Err(error) if last.is_none() => {
+                Some(Ok(choice)) => choice,
+                Some(Err(error)) if last.is_none() => {
                     running.fail(&error);
                     return Err(CallError::choose(error));
                 }
-                // What happened to the call says more than that there is nobody else.
-                Err(_) => return finish(running, balancer, names, last),
+                // What happened to the call says more than that there is nobody else, or no time.
+                Some(Err(_)) | None => return finish(running, balancer, names, last),
             }
         };
         // This call tells of its attempts itself, and one that is never begun is none.
         choice.hush();
-        let number = running.attempts + 1;
-        let Some(attempt) = send(&choice, number) else {
+        // A pause or a look-up may have taken what was left.
+        let late = last.is_some() && protocol.deadline().is_some_and(|end| end <= Instant::now());
+        let number = running.attempts.saturating_add(1);
+        let Some(attempt) = (if late { None } else { send(&choice, number) }) else {
             drop(choice);
             return finish(running, balancer, names, last);
         };
@@ -201,9 +217,17 @@ where
             }
             left
         };
-        let step = plan.after(outcome, take);
-        if step == Step::Same {
-            again = running.open().map(Choice::anchor);
+        let pause = plan.pause(|| balancer.chance());
+        let left = protocol.deadline().map(|end| end.saturating_duration_since(Instant::now()));
+        // Before the budget is asked: what is not repeated costs nothing.
+        let late = left.is_some_and(|left| left <= pause.unwrap_or_default());
+        let step = if late { Step::Stop } else { plan.after(outcome, take) };
+        unreached = outcome == Outcome::Failure(Failure::Connect);
+        if let Some(choice) = running.open() {
+            if unreached {
+                dead.add(choice);
+            }
+            again = (step == Step::Same).then(|| choice.anchor());
         }
         if !matches!(last, Some(Last::Response(_))) {
             running.end(outcome);
@@ -211,9 +235,8 @@ where
         if step == Step::Stop {
             return finish(running, balancer, names, last);
         }
-        unreached = outcome == Outcome::Failure(Failure::Connect);
         tracing::debug!(%service, attempt = number, %outcome, same_instance = step == Step::Same, "a call is repeated");
-        if let Some(pause) = plan.pause(balancer.chance()) {
+        if let Some(pause) = pause {
             tokio::time::sleep(pause).await;
         }
     }

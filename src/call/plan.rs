@@ -60,7 +60,7 @@ impl<'a> Plan<'a> {
             Step::Same => self.same += 1,
             Step::Next => (self.same, self.next) = (0, self.next + 1),
         }
-        self.retries += 1;
+        self.retries = self.retries.saturating_add(1);
         step
     }
 
@@ -76,9 +76,10 @@ impl<'a> Plan<'a> {
             }
     }
 
-    /// The pause before the attempt that the last step asks for; `random` is any number, each alike.
-    pub(super) fn pause(&self, random: u64) -> Option<Duration> {
-        pause(&self.retry.backoff, self.retries, random)
+    /// The pause before the next retry, if there is one; `random` is any number, each alike.
+    pub(super) fn pause(&self, random: impl FnOnce() -> u64) -> Option<Duration> {
+        let backoff = &self.retry.backoff;
+        backoff.enabled.then(|| pause(backoff, self.retries.saturating_add(1), random()))
     }
 }
 
@@ -93,17 +94,14 @@ fn kind(failure: Failure) -> RetryableError {
 
 /// `min x 2^(n-1)`, at most `max`, more or less by `jitter`, and never out of the two bounds: the formula of Reactor's
 /// back-off, which Spring uses.
-fn pause(backoff: &RetryBackoffProperties, retry: u32, random: u64) -> Option<Duration> {
-    if !backoff.enabled {
-        return None;
-    }
+fn pause(backoff: &RetryBackoffProperties, retry: u32, random: u64) -> Duration {
     let factor = 1_u32.checked_shl(retry.saturating_sub(1)).unwrap_or(u32::MAX);
     let most = backoff.max_backoff.unwrap_or(Duration::MAX).max(backoff.min_backoff);
     let even = backoff.min_backoff.saturating_mul(factor).min(most);
     #[allow(clippy::cast_precision_loss)] // a share of the pause needs no more than 53 bits
     let part = (random as f64 / u64::MAX as f64).mul_add(2.0, -1.0) * backoff.jitter.clamp(0.0, 1.0);
     let moved = scaled(even, (1.0 + part).max(0.0));
-    Some(moved.clamp(backoff.min_backoff, most))
+    moved.clamp(backoff.min_backoff, most)
 }
 
 /// A product that no duration can hold is the longest one.
@@ -193,18 +191,23 @@ mod tests {
         let ms = Duration::from_millis;
         let backoff = RetryBackoffProperties::default().with_enabled(true).with_max_backoff(ms(50));
         let even = backoff.clone().with_jitter(0.0);
-        let row: Vec<_> = (1..6).map(|n| pause(&even, n, 7).unwrap()).collect();
+        let row: Vec<_> = (1..6).map(|n| pause(&even, n, 7)).collect();
         assert_eq!(row, [ms(5), ms(10), ms(20), ms(40), ms(50)]);
         for n in [0, 1, 2, 3, 31, 32, u32::MAX] {
             for random in [0, 1, u64::MAX / 2, u64::MAX] {
-                let pause = pause(&backoff, n, random).unwrap();
+                let pause = pause(&backoff, n, random);
                 assert!((ms(5)..=ms(50)).contains(&pause), "{n} {random}: {pause:?}");
             }
         }
         // The second: 10 ms, more or less by half of it.
-        assert_eq!((pause(&backoff, 2, 0), pause(&backoff, 2, u64::MAX)), (Some(ms(5)), Some(ms(15))));
-        let unbounded = even.with_max_backoff(None).with_min_backoff(Duration::MAX);
-        assert_eq!(pause(&unbounded, 9, 1), Some(Duration::MAX));
-        assert_eq!(pause(&RetryBackoffProperties::default(), 1, 1), None);
+        assert_eq!((pause(&backoff, 2, 0), pause(&backoff, 2, u64::MAX)), (ms(5), ms(15)));
+        let unbounded = even.clone().with_max_backoff(None).with_min_backoff(Duration::MAX);
+        assert_eq!(pause(&unbounded, 9, 1), Duration::MAX);
+        let off = RetryProperties::default();
+        assert_eq!(Plan::new(&off, None).pause(|| unreachable!("nobody draws")), None);
+        let on = off.with_backoff(even);
+        let mut plan = Plan::new(&on, Some("GET"));
+        assert_eq!(plan.pause(|| 7), Some(ms(5)));
+        assert_eq!((plan.after(RESET, || true), plan.pause(|| 7)), (Step::Next, Some(ms(10))));
     }
 }

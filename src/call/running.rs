@@ -65,7 +65,7 @@ impl Running {
     /// The attempt on `choice` begins; what is open ends.
     pub(super) fn begin(&mut self, choice: Choice, request: &Request<'_>) {
         self.end(self.outcome);
-        self.attempts += 1;
+        self.attempts = self.attempts.saturating_add(1);
         if let Some(told) = &mut self.told {
             told.begin(&choice, self.attempts, request);
         }
@@ -74,8 +74,10 @@ impl Running {
 
     /// The open attempt got an answer, which `outcome` says.
     pub(super) fn answered(&mut self, outcome: Outcome, headers: impl FnOnce() -> HeaderMap) {
-        if outcome.is_failure() {
-            self.outcome = outcome;
+        // If another attempt follows, no lease carries it on, and it ends so.
+        self.outcome = outcome;
+        if let Some(choice) = self.open.as_mut().filter(|_| outcome.is_answer()) {
+            choice.answered();
         }
         if let Some(told) = &mut self.told {
             told.response = Some(ResponseData {

@@ -112,7 +112,7 @@ impl Choice {
 
     /// The instance answered: if this call probes it, it is back in use now, however long the body takes and whether or
     /// not anybody reads it.
-    fn answered(&mut self) {
+    pub(crate) fn answered(&mut self) {
         if std::mem::take(&mut self.probe) {
             self.state.restore();
         }
@@ -158,9 +158,10 @@ impl Choice {
 pub(crate) struct Anchor(Arc<InstanceState>);
 
 impl Anchor {
-    /// A new lease on the instance.
+    /// A new lease on the instance. If it is skipped, since the attempt before was never sent, an answer brings it back.
     pub(crate) fn lease(&self) -> Choice {
-        Choice::new(&self.0, false)
+        let probe = self.0.claim_anyway();
+        Choice::new(&self.0, probe)
     }
 }
 

@@ -7,6 +7,7 @@ use http::{HeaderMap, Method};
 use super::transform::Transformers;
 use super::{Outgoing, RequestTransformer};
 use crate::call::{Answered, CallError, call};
+use crate::instance::UrlParts;
 use crate::{
     BuildError, Choice, ChooseError, LoadBalancer, LoadBalancers, Outcome, Request, ServiceInstance, Target,
     TargetError,
@@ -121,11 +122,11 @@ impl LoadBalancerClient {
     /// [`TargetError`] when an `https` request would go in the clear, unless `allow-downgrade` is set for the service that
     /// the URL names.
     pub fn reconstruct_uri(&self, instance: &ServiceInstance, original: &str) -> Result<String, TargetError> {
-        let service = original.split_once("//").map_or(original, |(_, rest)| rest);
-        let service = &service[..service.find(['/', '?', '#', ':']).unwrap_or(service.len())];
+        let UrlParts { scheme, authority, .. } = UrlParts::of(original);
+        let address = authority.rsplit_once('@').map_or(authority, |(_, address)| address);
+        let service = address.split_once(':').map_or(address, |(host, _)| host);
         let allow_downgrade = crate::ServiceId::new(service)
             .is_ok_and(|service| self.balancers.properties(&service).allow_downgrade);
-        let scheme = original.split_once("://").map(|(scheme, _)| scheme);
         Ok(Target::of(instance, scheme, allow_downgrade)?.reconstruct(original))
     }
 }
@@ -146,8 +147,7 @@ impl Attempt<'_> {
     /// # Errors
     /// [`TargetError`] when an `https` request would go in the clear.
     pub fn url(&self, logical: &str) -> Result<String, TargetError> {
-        let scheme = logical.split_once("://").map(|(scheme, _)| scheme);
-        Ok(self.choice.target(scheme)?.rewrite(logical))
+        Ok(self.choice.target(UrlParts::of(logical).scheme)?.rewrite(logical))
     }
 
     /// The same, after all transformers: the headers that the properties of the service ask for, and those of

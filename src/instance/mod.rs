@@ -21,6 +21,7 @@ pub(crate) use service_id::hash_name;
 pub use service_id::{InvalidServiceId, ServiceId};
 pub use status::{InvalidStatus, Status};
 pub use target::{Target, TargetError};
+pub(crate) use target::{UrlParts, inner_scheme};
 pub use weight::{InvalidWeight, Weight};
 
 /// One address at which a service can be called, with what the registry says of it. Cheap to clone.

@@ -80,10 +80,8 @@ impl Target {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn rewrite(&self, original: &str) -> String {
-        let after = behind_scheme(original);
-        let after = after.split_once('#').map_or(after, |(rest, _)| rest);
-        let path = after.find(['/', '?']).map_or("", |at| &after[at..]);
-        self.url(path)
+        let rest = UrlParts::of(original).rest;
+        self.url(rest.split_once('#').map_or(rest, |(path, _)| path))
     }
 
     /// `original` with this scheme, host and port, all of them written out; user info, path, query and fragment stay byte
@@ -98,34 +96,46 @@ impl Target {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reconstruct(&self, original: &str) -> String {
-        let rest = original
-            .split_once("://")
-            .map(|(_, rest)| rest)
-            .or_else(|| original.strip_prefix("//"))
-            .unwrap_or(original);
-        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-        let user = rest[..end].rsplit_once('@').map_or("", |(user, _)| user);
+        let UrlParts { authority, rest, .. } = UrlParts::of(original);
+        let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
         let at = if user.is_empty() { "" } else { "@" };
         let named = self.authority.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
         let port = match self.default_port() {
             Some(port) if !named => format!(":{port}"),
             _ => String::new(),
         };
-        format!("{}://{user}{at}{}{port}{}", self.scheme, self.authority, &rest[end..])
+        format!("{}://{user}{at}{}{port}{rest}", self.scheme, self.authority)
     }
 }
 
-/// What follows on `scheme://`, or on `//`. Slashes further behind belong to a path or to a query.
-fn behind_scheme(url: &str) -> &str {
-    match url.split_once("//") {
-        Some(("", rest)) => rest,
-        Some((scheme, rest)) if scheme.ends_with(':') && !scheme.contains(['/', '?', '#']) => rest,
-        _ => url,
+/// A URL as text, cut where an address ends: `scheme://authority/rest`, `//authority/rest`, or `/rest` alone.
+///
+/// A `://` further behind belongs to a path or to a query, and says nothing of the address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UrlParts<'a> {
+    pub(crate) scheme: Option<&'a str>,
+    /// User info, host and port.
+    pub(crate) authority: &'a str,
+    /// Path, query and fragment, with what stands before them.
+    pub(crate) rest: &'a str,
+}
+
+impl<'a> UrlParts<'a> {
+    pub(crate) fn of(url: &'a str) -> Self {
+        let cut = |text: &'a str| text.split_at(text.find(['/', '?', '#']).unwrap_or(text.len()));
+        let (first, behind) = cut(url);
+        let (scheme, address) = match (first.strip_suffix(':'), behind.strip_prefix("//")) {
+            (Some(scheme), Some(after)) => (Some(scheme), after),
+            (None, Some(after)) if first.is_empty() => (None, after),
+            _ => (None, url),
+        };
+        let (authority, rest) = cut(address);
+        Self { scheme, authority, rest }
     }
 }
 
 /// `ws` of `lb:ws`: a scheme for the instance behind the word that says that the host is a service.
-fn inner(scheme: &str) -> &str {
+pub(crate) fn inner_scheme(scheme: &str) -> &str {
     match scheme.split_once(':') {
         Some((outer, inner)) if outer.eq_ignore_ascii_case("lb") => inner,
         _ => scheme,
@@ -140,7 +150,7 @@ fn scheme_for(
     if let Some(own) = instance.scheme() {
         return Ok(known(own));
     }
-    let requested = requested.map(|scheme| inner(scheme.trim())).filter(|scheme| !scheme.is_empty());
+    let requested = requested.map(|scheme| inner_scheme(scheme.trim())).filter(|scheme| !scheme.is_empty());
     let is = |name: &str| requested.is_some_and(|scheme| scheme.eq_ignore_ascii_case(name));
     let websocket = is("ws") || is("wss");
     Ok(match (instance.secure(), requested) {

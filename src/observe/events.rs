@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 
+use crate::instance::UrlParts;
 use crate::{Outcome, Request, ServiceId, ServiceInstance};
 
 /// What is known of a call from its start to its end.
@@ -52,10 +53,8 @@ impl CallInfo {
     /// # }
     /// ```
     pub fn path(&self) -> Option<&str> {
-        let url = self.url.as_deref()?;
-        let after = url.split_once("://").map_or(url, |(_, rest)| rest);
-        let from = after.find(['/', '?', '#']).unwrap_or(after.len());
-        let path = after[from..].split(['?', '#']).next().unwrap_or_default();
+        let parts = UrlParts::of(self.url.as_deref()?);
+        let path = parts.rest.split(['?', '#']).next().unwrap_or_default();
         Some(if path.is_empty() { "/" } else { path })
     }
 }
@@ -192,6 +191,9 @@ mod tests {
             ("lb://orders", "/"),
             ("lb://orders?x=/a", "/"),
             ("/api/42?x", "/api/42"),
+            ("/login?next=http://other/x", "/login"),
+            ("/go/http://other/x", "/go/http://other/x"),
+            ("//orders/a", "/a"),
             ("", "/"),
         ] {
             let mut call = CallInfo::of(&ServiceId::new("s").unwrap(), &Request::EMPTY, None);

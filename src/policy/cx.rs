@@ -30,6 +30,8 @@ pub(crate) enum Level {
     Fit,
     /// Not tried, though it may be skipped.
     Untried,
+    /// Usable, though it was tried: it was reached then.
+    Usable,
     /// Anything.
     Any,
 }
@@ -65,6 +67,7 @@ impl Rule<'_> {
         match self.level {
             Level::Fit => untried && state.fits(),
             Level::Untried => untried,
+            Level::Usable => state.fits(),
             Level::Any => true,
         }
     }

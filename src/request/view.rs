@@ -184,8 +184,9 @@ fn semicolon(bytes: &[u8]) -> Option<usize> {
 fn path_of(url: &str) -> &str {
     let url = url.find(['?', '#']).map_or(url, |end| &url[..end]);
     match url.split_once("://") {
-        Some((_, rest)) => rest.find('/').map_or("", |from| &rest[from..]),
-        None => url,
+        // Behind a slash it is a part of the path.
+        Some((scheme, rest)) if !scheme.contains('/') => rest.find('/').map_or("", |from| &rest[from..]),
+        _ => url,
     }
 }
 

@@ -28,7 +28,8 @@ impl Slot {
     fn add(&self, second: u32) {
         let fresh = u64::from(second) << 32;
         let add = |word: u64| {
-            Some(if word >> 32 != u64::from(second) {
+            // A caller that was held up between its clock read and this counts in the newer second: it takes nothing away.
+            Some(if word >> 32 < u64::from(second) {
                 fresh | 1
             } else if word & u64::from(u32::MAX) == u64::from(u32::MAX) {
                 word
@@ -58,7 +59,7 @@ impl Budget {
     pub(crate) fn withdraw(&self, second: u32, percent: u32, min_per_second: u32) -> bool {
         let sum = |slots: &[Slot; WINDOW as usize]| slots.iter().map(|slot| slot.count(second)).sum::<u64>();
         let _taking = self.taking.lock();
-        let earned = sum(&self.calls) * u64::from(percent);
+        let earned = sum(&self.calls).saturating_mul(u64::from(percent));
         let reserve = u64::from(min_per_second) * u64::from(WINDOW) * 100;
         let spent = sum(&self.retries) * 100;
         let left = earned.saturating_add(reserve) >= spent.saturating_add(100);
@@ -94,6 +95,19 @@ mod tests {
         assert_eq!((0..100).filter(|_| budget.withdraw(12, 20, 0)).count(), 20);
         assert!(!budget.withdraw(13, 20, 0), "the calls of second 3 are forgotten in second 13");
         assert!(!budget.withdraw(u32::MAX, 20, 0));
+    }
+
+    #[test]
+    fn a_caller_that_was_held_up_forgets_no_retry_of_a_newer_second() {
+        let budget = Budget::default();
+        let granted = |second| (0..1_000).filter(|_| budget.withdraw(second, 20, 10)).count();
+        assert_eq!(granted(20), 100);
+        // Its clock said 10, in whose slot second 20 counts now.
+        assert!(!budget.withdraw(10, 20, 10));
+        budget.retries[0].add(10);
+        assert_eq!(granted(20), 0);
+        budget.deposit(20);
+        assert!(budget.withdraw(20, u32::MAX, u32::MAX));
     }
 
     proptest! {

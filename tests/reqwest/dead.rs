@@ -119,6 +119,29 @@ async fn a_call_that_breaks_off_is_repeated_once_if_its_method_is_safe() {
 }
 
 #[tokio::test]
+async fn a_post_over_a_connection_that_the_server_closes_meanwhile_is_sent_once() {
+    // The server answers, and closes the connection when the next request is on it.
+    let act = by(|number| if number % 2 == 1 { ok("") } else { Act::Break });
+    let server = Server::start(act).await;
+    let live = Server::start(ok("")).await;
+    let http = over([server.instance("a"), live.instance("b")]);
+    let (mut fails, mut answered) = (0, 0);
+    for _ in 0..20 {
+        match http.post("lb://orders/x").body("once").send().await {
+            Ok(response) => answered += usize::from(response.status() == 200),
+            Err(error) => {
+                assert_eq!(error.tried().len(), 1, "{error}");
+                fails += 1;
+            }
+        }
+    }
+    assert_eq!((fails, answered), (5, 15));
+    assert_eq!((server.served(), live.served()), (10, 10), "each once");
+    let list = http.balancers().get("orders").unwrap().snapshot().unwrap();
+    assert!(list.instances().all(|state| !state.is_skipped()));
+}
+
+#[tokio::test]
 async fn a_body_that_is_a_stream_is_sent_once() {
     let (dead, live) = (Refusing::new(), Server::start(ok("")).await);
     let http = over([dead.instance("a"), live.instance("b")]);

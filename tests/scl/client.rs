@@ -183,3 +183,39 @@ async fn scl_207_a_service_that_is_switched_off_has_no_balancer() {
     assert!(matches!(error, evenkeel::client::ClientError::Service(_)), "{error}");
     assert!(error.to_string().contains("myservice") && error.to_string().contains("enabled"), "{error}");
 }
+
+#[tokio::test]
+async fn a_url_inside_of_a_path_or_a_query_is_no_part_of_the_address() {
+    let properties = Properties::default().set("x-forwarded.enabled", true).unwrap();
+    let client = LoadBalancerClient::new(LoadBalancers::from_properties(properties, registry()).unwrap());
+    for logical in ["/login?next=https://evil.test/a", "/go/https://evil.test/b", "?u=ws://evil.test"] {
+        let answer = client
+            .execute("myservice", &Request::EMPTY, classify, |attempt| {
+                let mut headers = http::HeaderMap::new();
+                let url = attempt.prepare(&http::Method::GET, logical, &mut headers).unwrap();
+                async move { Ok((url, headers)) }
+            })
+            .await
+            .unwrap();
+        let (url, headers) = &answer.response;
+        let path = if logical.starts_with('/') { logical.to_owned() } else { format!("/{logical}") };
+        assert_eq!(*url, format!("http://test.test:8080{path}"));
+        assert!(headers.is_empty(), "{headers:?}");
+        let url = client.reconstruct_uri(&instance("test"), logical).unwrap();
+        assert_eq!(url, format!("http://test.test:8080{logical}"));
+        assert_eq!(evenkeel::Target::of(&instance("test"), None, false).unwrap().reconstruct(logical), url);
+    }
+}
+
+#[tokio::test]
+async fn user_info_does_not_hide_the_service_whose_properties_hold() {
+    let properties = Properties::default().set_for("myservice", "allow-downgrade", true).unwrap();
+    let client = LoadBalancerClient::new(LoadBalancers::from_properties(properties, registry()).unwrap());
+    let plain = instance("test").to_builder().secure(false).build().unwrap();
+    for user in ["", "me@", "me:pass@", "other:myservice@"] {
+        let url = client.reconstruct_uri(&plain, &format!("https://{user}MyService:444/x")).unwrap();
+        assert_eq!(url, format!("http://{user}test.test:8080/x"));
+    }
+    client.reconstruct_uri(&plain, "https://myservice@other/x").unwrap_err();
+    client.reconstruct_uri(&plain, "https://myservice:x@other/x").unwrap_err();
+}

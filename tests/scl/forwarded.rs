@@ -44,6 +44,7 @@ async fn scl_311_the_logical_address_goes_along() {
     for (url, host, proto, port) in [
         ("lb://orders/a?b#c", "orders", "http", "80"),
         ("wss://me:pw@orders:9443?x=a@b", "orders:9443", "https", "9443"),
+        ("lb:https://orders/a", "orders", "https", "443"),
         ("http://[2001:db8::1]/a:1", "[2001:db8::1]", "http", "80"),
         ("http://[2001:db8::1]:81", "[2001:db8::1]:81", "http", "81"),
     ] {
@@ -66,6 +67,9 @@ async fn what_the_first_caller_said_stays() {
     assert_eq!(elements, ["for=192.0.2.1", "host=\"orders:81\";proto=http"]);
     let headers = sent(&[("x-forwarded.forwarded", "true")], "https://orders/", &[]).await;
     is(&headers, "forwarded", Some("host=orders;proto=https"));
+    // A quote in the middle ends no value.
+    let headers = sent(&[("x-forwarded.forwarded", "true")], r#"lb://o";for="\me/"#, &[]).await;
+    is(&headers, "forwarded", Some(r#"host="o\";for=\"\\me";proto=http"#));
     is(&headers, "x-forwarded-host", None);
 }
 

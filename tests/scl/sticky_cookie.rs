@@ -112,6 +112,24 @@ async fn scl_073_an_older_value_of_the_name_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_cookie_that_must_not_be_shown_is_not_shown_behind_another_either() {
+    let registry = SimpleDiscovery::new().with_instances("orders", [instance("a")]).unwrap();
+    let client = LoadBalancerClient::new(LoadBalancers::from_properties(flagged(), registry).unwrap());
+    let judge = |_: Result<&HeaderMap, &evenkeel::TargetError>| Outcome::Success;
+    for sensitive in [true, false] {
+        let send = |attempt: evenkeel::client::Attempt<'_>| {
+            let mut headers = headers(&["session=secret", "b=2"]);
+            headers.get_mut(COOKIE).unwrap().set_sensitive(sensitive);
+            let prepared = attempt.prepare(&Method::GET, "lb://orders/", &mut headers);
+            async move { prepared.map(|_| headers) }
+        };
+        let answer = client.execute("orders", &Request::EMPTY, judge, send).await.unwrap();
+        assert_eq!(answer.response[COOKIE], "session=secret; b=2; sc-lb-instance-id=a");
+        assert_eq!(answer.response[COOKIE].is_sensitive(), sensitive);
+    }
+}
+
+#[tokio::test]
 async fn with_a_secret_the_cookie_holds_no_id_and_the_client_sticks_to_it() {
     let properties = flagged()
         .set("sticky-session.secret", "hidden")

@@ -1,5 +1,5 @@
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ::reqwest::header::HeaderMap;
 use ::reqwest::{Method, Response, Url};
@@ -8,11 +8,11 @@ use tokio::time::Instant;
 use super::error::{Error, failure_of};
 use super::pool::Pools;
 use super::request::{Extras, RequestBuilder, View};
-use super::{Via, lease};
+use super::{Via, lease, redirect};
 use crate::call::{Protocol, call_with};
 use crate::client::transform::Transformers;
 use crate::client::{Outgoing, RequestTransformer};
-use crate::{Choice, HttpView, LoadBalancer, LoadBalancers, Outcome, Request, ServiceInstance};
+use crate::{Choice, Failure, HttpView, LoadBalancer, LoadBalancers, Outcome, Request, ServiceInstance};
 
 /// Sends requests to the instances of services; see the [module](super). Cheap to clone.
 #[derive(Clone)]
@@ -163,13 +163,16 @@ impl Client {
             None => wanted,
         };
         let calls = balancer.calls();
+        let limit = request.timeout().copied();
         // Kept for the next attempt; a body that is a stream cannot be.
         let mut spare = Some(request);
-        let started = Instant::now();
+        // From the first attempt on: the wait for a list has its own limit.
+        let ends = OnceLock::new();
         let send = |choice: &Choice, attempt: u32| {
             let request = spare.take()?;
             spare = request.try_clone();
-            let request = if attempt == 1 { request } else { within(request, started)? };
+            let end = *ends.get_or_init(|| limit.and_then(|limit| Instant::now().checked_add(limit)));
+            let request = if attempt == 1 { request } else { within(request, end)? };
             let instance = choice.instance();
             let prepared = choice
                 .target(Some(&scheme))
@@ -188,26 +191,39 @@ impl Client {
                 });
             Some(async move {
                 let (client, request) = prepared?;
-                client.execute(request).await.map_err(Attempt::Reqwest)
+                redirect::watch(client.execute(request)).await.map_err(|(error, redirected)| match error {
+                    error if redirected => Attempt::Redirected(error),
+                    error => Attempt::Reqwest(error),
+                })
             })
         };
-        let answered = call_with(balancer, &wanted, &Http, send).await.map_err(Error::call)?;
+        let answered = call_with(balancer, &wanted, &Http(&ends), send).await.map_err(Error::call)?;
         let via = Via::new(answered.instance, answered.attempts);
         Ok(lease::hold(answered.response, answered.lease, Some(via)))
     }
 }
 
-/// What reqwest's responses and errors mean.
-struct Http;
+/// What reqwest's responses and errors mean, and when the time of the call is up.
+struct Http<'a>(&'a OnceLock<Option<Instant>>);
 
-impl Protocol<Response, Attempt> for Http {
+impl Protocol<Response, Attempt> for Http<'_> {
     fn outcome(&self, result: Result<&Response, &Attempt>) -> Outcome {
         match result {
             Ok(response) => Outcome::Status(response.status().as_u16()),
-            Err(Attempt::Reqwest(error)) => Outcome::Failure(failure_of(error)),
             // Nothing was sent, and the instance has no part in it.
             Err(Attempt::Target(_) | Attempt::Url(..)) => Outcome::Cancelled,
+            Err(Attempt::Reqwest(error)) if error.is_builder() => Outcome::Cancelled,
+            Err(Attempt::Reqwest(error)) => Outcome::Failure(failure_of(error)),
+            // The instance answered, and the call may have had its effect.
+            Err(Attempt::Redirected(error)) => Outcome::Failure(match failure_of(error) {
+                Failure::Connect => Failure::Other,
+                failure => failure,
+            }),
         }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.0.get().copied().flatten()
     }
 
     fn headers(&self, response: &Response) -> HeaderMap {
@@ -216,9 +232,9 @@ impl Protocol<Response, Attempt> for Http {
 }
 
 /// The limit of a call holds for all attempts together; `None` when nothing is left of it.
-fn within(mut request: ::reqwest::Request, started: Instant) -> Option<::reqwest::Request> {
-    if let Some(limit) = request.timeout_mut() {
-        *limit = limit.checked_sub(started.elapsed()).filter(|left| !left.is_zero())?;
+fn within(mut request: ::reqwest::Request, end: Option<Instant>) -> Option<::reqwest::Request> {
+    if let (Some(limit), Some(end)) = (request.timeout_mut(), end) {
+        *limit = Some(end.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())?;
     }
     Some(request)
 }
@@ -233,6 +249,8 @@ fn aim(mut request: ::reqwest::Request, url: String) -> Result<::reqwest::Reques
 #[derive(Debug)]
 pub(super) enum Attempt {
     Reqwest(::reqwest::Error),
+    /// What happened on the way to which the instance redirected.
+    Redirected(::reqwest::Error),
     Target(crate::TargetError),
     Url(String, String),
 }
@@ -240,7 +258,7 @@ pub(super) enum Attempt {
 impl fmt::Display for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Reqwest(error) => error.fmt(f),
+            Self::Reqwest(error) | Self::Redirected(error) => error.fmt(f),
             Self::Target(error) => error.fmt(f),
             Self::Url(url, why) => write!(f, "{url:?} is no URL: {why}"),
         }
@@ -251,7 +269,7 @@ impl std::error::Error for Attempt {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             // The text is reqwest's own; its cause is the next one.
-            Self::Reqwest(error) => error.source(),
+            Self::Reqwest(error) | Self::Redirected(error) => error.source(),
             Self::Target(_) | Self::Url(..) => None,
         }
     }

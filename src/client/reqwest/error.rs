@@ -81,7 +81,7 @@ impl Error {
         match &*self.0 {
             Kind::Plain(error) => Some(error),
             Kind::Call(error) => match error.call_error()? {
-                Attempt::Reqwest(error) => Some(error),
+                Attempt::Reqwest(error) | Attempt::Redirected(error) => Some(error),
                 _ => None,
             },
             _ => None,
@@ -119,7 +119,8 @@ impl StdError for Error {
 /// What an error of reqwest says of the instance; it looks through the whole chain of causes.
 ///
 /// Not connected (refused, no route, unknown name, TLS handshake, connect time-out) is [`Failure::Connect`]: nothing of
-/// the request was sent.
+/// the request was sent. A client of your own that follows redirects gives the same error when the place that it was led to
+/// is not reached, though the request was sent: let it follow none where that matters.
 pub fn failure_of(error: &::reqwest::Error) -> Failure {
     if error.is_connect() {
         return Failure::Connect;

@@ -32,6 +32,10 @@
 //! instance, whatever its method; so does a GET, HEAD or OPTIONS whose connection broke. A body that is a stream can be
 //! sent once only. The lease ends with the body of the response: read it, or drop it.
 //!
+//! **Redirects** are followed as the settings of the instance's client say, by reqwest's default ten times; where they lead
+//! is not balanced. A call that was redirected was sent, so it is not repeated if that place is not reached. With a redirect
+//! policy of your own (other than `none`) nobody can tell, and it counts as never sent.
+//!
 //! **TLS, HTTP/2 and the rest** are features of reqwest, of which this crate asks for none. Name them in your own
 //! `Cargo.toml`, and the clients here have them:
 //!
@@ -47,6 +51,7 @@ mod client;
 mod error;
 mod lease;
 mod pool;
+mod redirect;
 mod request;
 
 pub use client::Client;

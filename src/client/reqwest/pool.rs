@@ -7,6 +7,7 @@ use ::reqwest::{Proxy, Url};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
+use super::redirect;
 use crate::balancer::Owner;
 use crate::{InstanceState, LoadBalancer, LoadBalancers, ServiceId, ServiceInstance};
 
@@ -53,7 +54,7 @@ impl Pools {
         let limit = *pool.connect_timeout.lock();
         // A proxy after those of `make`: with it the ones of the environment are not asked, and it never wants a call.
         let direct = Proxy::custom(|_| None::<Url>);
-        let client = (self.make)(instance).connect_timeout(limit).proxy(direct).build()?;
+        let client = redirect::noted((self.make)(instance)).connect_timeout(limit).proxy(direct).build()?;
         let mut kept = client.clone();
         pool.clients.rcu(|clients| {
             let mut next = (**clients).clone();

@@ -107,8 +107,8 @@ impl RequestBuilder {
         self.with(|inner| inner.body(body))
     }
 
-    /// A limit from the first attempt to the end of the body, both attempts together (default: what `make` set for the
-    /// client, else none). The wait for a list has its own, `choose-timeout`.
+    /// A limit from the first attempt to the end of the body, all attempts together (default: none; a limit that `make` set
+    /// for the client holds for each attempt). The wait for a list before the first attempt has its own, `choose-timeout`.
     pub fn timeout(self, limit: Duration) -> Self {
         self.with(|inner| inner.timeout(limit))
     }

@@ -15,7 +15,9 @@ pub(super) fn write(sticky: &StickySession, request: &mut Outgoing<'_>, instance
         return;
     }
     let mut line = Vec::new();
+    let mut sensitive = false;
     for kept in request.headers.get_all(COOKIE) {
+        sensitive |= kept.is_sensitive();
         for pair in kept.as_bytes().split(|byte| *byte == b';').map(<[u8]>::trim_ascii) {
             let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii();
             if !pair.is_empty() && name != sticky.cookie().as_bytes() {
@@ -25,7 +27,8 @@ pub(super) fn write(sticky: &StickySession, request: &mut Outgoing<'_>, instance
         }
     }
     line.extend_from_slice(format!("{}={value}", sticky.cookie()).as_bytes());
-    if let Ok(line) = HeaderValue::from_bytes(&line) {
+    if let Ok(mut line) = HeaderValue::from_bytes(&line) {
+        line.set_sensitive(sensitive);
         request.headers.insert(COOKIE, line);
     }
 }

@@ -3,6 +3,7 @@ use http::{HeaderName, HeaderValue};
 
 use super::Outgoing;
 use crate::config::XForwardedProperties;
+use crate::instance::{UrlParts, inner_scheme};
 
 const HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -30,7 +31,8 @@ pub(super) fn add(properties: &XForwardedProperties, request: &mut Outgoing<'_>)
         let host = logical.host_and_port();
         let token =
             host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
-        let host = if token { host } else { format!("\"{host}\"") };
+        let quoted = || format!("\"{}\"", host.replace('\\', "\\\\").replace('"', "\\\""));
+        let host = if token { host } else { quoted() };
         if let Ok(element) = HeaderValue::from_str(&format!("host={host};proto={}", logical.scheme)) {
             request.headers.append(FORWARDED, element);
         }
@@ -55,8 +57,8 @@ struct Logical<'a> {
 
 impl<'a> Logical<'a> {
     fn of(url: &'a str) -> Option<Self> {
-        let (scheme, rest) = url.split_once("://")?;
-        let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+        let UrlParts { scheme, authority, .. } = UrlParts::of(url);
+        let scheme = inner_scheme(scheme?);
         let authority = authority.rsplit_once('@').map_or(authority, |(_, address)| address);
         // The colons inside of an IPv6 address are none of a port.
         let (host, port) = match authority.rsplit_once(':') {
