@@ -11,7 +11,7 @@ use crate::config::identity::{self, Identity};
 use crate::config::key::{self, Token};
 use crate::config::layer::{Found, Layer, Setting};
 use crate::config::meaningless;
-use crate::config::names::EAGER;
+use crate::config::names::{self, EAGER};
 use crate::config::simple::SimpleInstanceProperties;
 use crate::config::values::{Value, Values};
 use crate::config::variables::Variables;
@@ -256,6 +256,8 @@ impl Properties {
                 self.accepted.push(unknown.warning(&setting.key, &Place::Code));
             }
             Some((_, Err(unknown))) => {
+                // A misspelt secret is one.
+                let text = unknown.nearest.as_deref().map_or(text, |near| names::masked(near, text));
                 let near = unknown.nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
                 issues.refuse_because(&setting.key, text, &Place::Code, format!("{}{near}", unknown.reason));
             }
