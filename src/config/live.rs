@@ -49,9 +49,8 @@ impl LiveProperties {
     pub fn replace(&self, properties: Properties) -> bool {
         self.sender.send_if_modified(|current| {
             let changed = **current != properties;
-            if changed {
-                *current = Arc::new(properties);
-            }
+            // Equal ones may have other lines and warnings, and what a later placeholder finds in them is another value.
+            *current = Arc::new(properties);
             changed
         })
     }
