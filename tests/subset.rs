@@ -142,6 +142,32 @@ async fn a_subset_stays_full_while_many_are_dead_and_all_dead_are_watched_who_wo
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_serves_is_probed_though_one_who_failed_would_be_no_member_any_more() {
+    for (at, subset) in subsets().into_iter().enumerate() {
+        for grown in 41..60 {
+            let probe = Probe::default();
+            let live = Live::new(numbered(40));
+            let chain = chain(live.source()).with_subset(subset.clone()).with_health_checks(probe.check());
+            let lb = over(chain, RoundRobin::default());
+            pick(&lb).await;
+            advance(1.0).await;
+            let dead: BTreeSet<String> = members(&lb).into_iter().take(2).collect();
+            probe.kill(&dead);
+            advance(ROUND).await;
+            pick(&lb).await;
+            // With the newcomers the dead ones may stand outside the subset; they are out of the list all the same.
+            live.set(numbered(grown)).await;
+            advance(ROUND).await;
+            probe.asked();
+            advance(ROUND).await;
+            let (serving, asked) = (members(&lb), probe.asked());
+            assert_eq!(serving.len(), 5);
+            assert!(serving.is_subset(&asked), "{serving:?} serve, {asked:?} are asked ({at}, {grown})");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn groups_have_subsets_of_their_own_and_all_of_them_are_probed() {
     let probe = Probe::default();
     let list = tagged(60, "hint", &["blue", "green", ""]).into_iter().enumerate().map(|(at, instance)| {
