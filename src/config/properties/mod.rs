@@ -161,6 +161,16 @@ impl Properties {
         self.files.paths()
     }
 
+    /// The files that a set would come from with this file in place of its own, be they right or wrong.
+    #[cfg(feature = "file")]
+    pub(crate) fn paths_of(&self, path: &std::path::Path) -> Option<Vec<std::path::PathBuf>> {
+        let mut files = Files::read(path).ok()?;
+        files.named.clone_from(&self.files.named);
+        // The profiles are told before their files are read.
+        let _ = files.choose(&self.values, &self.variables, &mut Issues::default());
+        Some(files.paths())
+    }
+
     /// What the application calls itself, from `spring.application.name`; `None` if nobody says.
     pub fn application_name(&self) -> Option<&str> {
         self.identity.application.as_deref()
