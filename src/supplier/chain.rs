@@ -64,6 +64,11 @@ impl Chain {
         Self { outer, inner, requests: requests.into(), weights }
     }
 
+    /// Whether a stage makes a subset.
+    pub(crate) fn has_subset(&self) -> bool {
+        self.inner.iter().any(|stage| stage.rank() == Rank::Subset)
+    }
+
     /// Gives every stage the way back to its chain.
     pub(crate) fn attach(&self, hub: &Hub) {
         for stage in self.outer.iter().chain(&self.inner) {
