@@ -11,6 +11,7 @@ fn an_environment_name_maps_to_the_known_id() {
             format!("evenkeel: {{clients: {{{id}: {{zone: a}}}}}}"),
             format!("evenkeel: {{eager-load.clients: [{id}]}}"),
             format!("evenkeel: {{hint: {{{id}: a}}}}"),
+            format!("evenkeel: {{health-check.path: {{{id}: /a}}}}"),
             format!("spring.cloud.discovery.client.simple.instances: {{{id}: [host: h]}}"),
         ];
         for file in files {
