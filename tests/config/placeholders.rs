@@ -143,6 +143,15 @@ fn secrets_are_shown_in_no_spelling_of_their_key() {
     assert_eq!(properties.effective("a").sticky_session.secret.as_deref(), Some("hidden-3"));
     let shown = format!("{properties:?} {}", properties.checked());
     assert!(!shown.contains("hidden"), "{shown}");
+    // An address with a password is refused, and not repeated.
+    for uri in ["http://u:hidden-4@h:80/a", "http://u:hid@den-5@h", "http://hidden-6@h"] {
+        let error =
+            refused(&format!("spring.cloud.discovery.client.simple.instances.o: [uri: '{uri}']")).to_string();
+        assert!(error.contains("http://******@h") && !error.contains("hid"), "{error}");
+    }
+    let text = "spring.cloud.discovery.client.simple.instances.o: [uri: 'http://u:hid/den-7@h']";
+    let warning = yaml(text).warnings()[0].to_string();
+    assert!(warning.contains("http://******@h") && !warning.contains("hid"), "{warning}");
     // Others are told, since nobody finds a bad value that is not.
     let error = Properties::default().set_for("secret-orders", "cache.ttl", "soon").unwrap_err().to_string();
     assert!(error.contains("soon"), "{error}");
