@@ -10,7 +10,9 @@ use evenkeel::config::{Properties, SubsetAlgorithm};
 use evenkeel::discovery::SimpleDiscovery;
 use evenkeel::health::{HealthCheck, HealthProbe, ProbeError};
 use evenkeel::policy::RoundRobin;
-use evenkeel::supplier::{MetadataRoute, StickySession, Subset, ZonePreference};
+use evenkeel::supplier::{
+    Groups, MetadataRoute, RequestStage, Selection, StickySession, Subset, ZonePreference,
+};
 use evenkeel::{
     Failure, HttpView, LoadBalancer, LoadBalancers, Outcome, Request, ServiceInstance, SupplierBuilder,
     Tried, async_trait,
@@ -142,6 +144,52 @@ async fn a_subset_stays_full_while_many_are_dead_and_all_dead_are_watched_who_wo
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_serves_is_probed_though_one_who_failed_would_be_no_member_any_more() {
+    for (at, subset) in subsets().into_iter().enumerate() {
+        for grown in 41..60 {
+            let probe = Probe::default();
+            let live = Live::new(numbered(40));
+            let chain = chain(live.source()).with_subset(subset.clone()).with_health_checks(probe.check());
+            let lb = over(chain, RoundRobin::default());
+            pick(&lb).await;
+            advance(1.0).await;
+            let dead: BTreeSet<String> = members(&lb).into_iter().take(2).collect();
+            probe.kill(&dead);
+            advance(ROUND).await;
+            pick(&lb).await;
+            // With the newcomers the dead ones may stand outside the subset; they are out of the list all the same.
+            live.set(numbered(grown)).await;
+            advance(ROUND).await;
+            probe.asked();
+            advance(ROUND).await;
+            let (serving, asked) = (members(&lb), probe.asked());
+            assert_eq!(serving.len(), 5);
+            assert!(serving.is_subset(&asked), "{serving:?} serve, {asked:?} are asked ({at}, {grown})");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_serves_is_probed_in_whatever_order_the_registry_tells_them() {
+    for subset in subsets() {
+        let probe = Probe::default();
+        let live = Live::new(numbered(40));
+        let chain = chain(live.source()).with_subset(subset.clone()).with_health_checks(probe.check());
+        let lb = over(chain, RoundRobin::default());
+        pick(&lb).await;
+        advance(1.0).await;
+        let mut list = numbered(43);
+        list.reverse();
+        live.set(list).await;
+        pick(&lb).await;
+        advance(ROUND).await;
+        probe.asked();
+        advance(ROUND).await;
+        assert_eq!(probe.asked(), members(&lb), "{subset:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn groups_have_subsets_of_their_own_and_all_of_them_are_probed() {
     let probe = Probe::default();
     let list = tagged(60, "hint", &["blue", "green", ""]).into_iter().enumerate().map(|(at, instance)| {
@@ -165,6 +213,44 @@ async fn groups_have_subsets_of_their_own_and_all_of_them_are_probed() {
     probe.asked();
     advance(20.0).await;
     assert_eq!(probe.asked(), seen);
+}
+
+/// Names the group of every second instance twice, and in the reverse order.
+#[derive(Debug)]
+struct Stammering;
+
+impl RequestStage for Stammering {
+    fn name(&self) -> &'static str {
+        "stammering"
+    }
+    fn groups(&self, _: &ServiceInstance, emit: &mut dyn FnMut(&str)) {
+        emit("all");
+    }
+    fn groups_of(&self, list: &[&ServiceInstance], emit: &mut dyn FnMut(usize, &str)) {
+        for at in (0..list.len()).rev().filter(|at| at % 2 == 0) {
+            emit(at, "half");
+            emit(at, "half");
+        }
+    }
+    fn select(&self, _: &Request<'_>, groups: &Groups) -> Selection {
+        groups.find("half").into()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_whose_members_are_named_twice_is_probed_whole() {
+    for subset in subsets() {
+        let probe = Probe::default();
+        let live = Live::new(numbered(40));
+        let chain = chain(live.source()).with_subset(subset.clone()).with_request_stage(Stammering);
+        let lb = over(chain.with_health_checks(probe.check()), RoundRobin::default());
+        pick(&lb).await;
+        advance(1.0).await;
+        let serving = members_of(&lb, None, None).await;
+        let asked = probe.asked();
+        assert_eq!(serving.len(), 5);
+        assert!(serving.is_subset(&asked), "{serving:?} serve, {asked:?} are asked ({subset:?})");
+    }
 }
 
 /// Whom 60 requests of this hint and version see.

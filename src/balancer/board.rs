@@ -186,7 +186,13 @@ impl Board {
         let current = self.snapshot.load_full();
         let known = u32::try_from(list.raw.len()).unwrap_or(u32::MAX);
         let service = self.service.id();
-        let Usable { list: usable, reason, why, open } = control.chain.usable(list.named.clone(), service);
+        let mut named = list.named.clone();
+        if control.chain.has_subset() {
+            // In the order in which the members will stand, so that a stage before the groups is told the subsets that they
+            // will have: those not seen yet get the next places, as the list tells them.
+            named.sort_by_cached_key(|one| control.registry.uid_of(one).unwrap_or(u64::MAX));
+        }
+        let Usable { list: usable, reason, why, open } = control.chain.usable(named, service);
         control.open = open;
         let policy = self.policy();
         let needs = policy.needs();

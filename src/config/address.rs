@@ -175,6 +175,16 @@ fn instance(rest: &[Token]) -> Result<Address, Unknown> {
     Err(Unknown::new(near, "unknown property"))
 }
 
+/// The list of a service as a whole, which an empty one names: it replaces the one before as any other list does.
+pub(crate) fn empty_instances(prefix: Prefix, rest: &[Token]) -> Option<Address> {
+    let [instances, id @ ..] = rest else { return None };
+    let named = !id.is_empty() && id.iter().all(|token| token.name().is_some());
+    (prefix == Prefix::Simple && instances.is("instances") && named).then(|| {
+        let id = key::joined(id);
+        Address { owner: Owner::Instances(key::fold(&id)), id, name: String::new() }
+    })
+}
+
 /// The name of one value of an instance.
 fn instance_name(rest: &[Token]) -> Option<String> {
     let name = INSTANCE_NAMES.iter().find(|name| rest.first().is_some_and(|first| first.is(name)))?;

@@ -9,6 +9,8 @@ use std::path::Path;
 
 /// What [`check()`] found: the values of every service, and what was read over.
 ///
+/// Warnings are the same for all services, so they stand here once, and not in the reports of the services.
+///
 /// `Display` writes a table for each service that the properties name and one for every other, then the warnings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -52,8 +54,8 @@ impl Properties {
     /// The reports of all services that are named, and of any other: what [`check()`] returns, of properties at hand.
     pub fn checked(&self) -> Checked {
         Checked {
-            global: self.report_global(),
-            services: self.services().into_iter().map(|service| self.report(service)).collect(),
+            global: self.reported(None),
+            services: self.services().into_iter().map(|service| self.reported(Some(service))).collect(),
             warnings: self.warnings().to_vec(),
             ignored: self.ignored().to_vec(),
         }

@@ -9,6 +9,7 @@ use super::key;
 use super::layer::{Found, Layer, Leaf, Setting};
 use super::meaningless::{self, Meaningless};
 use super::names::{ALIASES, EAGER, INSTANCE_NAMES, KEYED, MAPS, PROPERTIES, ROUTE_NAMES, Shape};
+use std::collections::{HashMap, HashSet};
 
 const PREFIXES: [(&str, Prefix); 4] = [
     ("EVENKEEL_", Prefix::Evenkeel),
@@ -37,10 +38,10 @@ pub(crate) fn read(variables: &[(String, String)], mut known: Known, issues: &mu
             known.ids.extend(super::read::comma_list(value).map(str::to_owned));
         }
     }
-    let mut found = Vec::new();
+    let (ids, mut found) = (Ids::new(&known.ids), Vec::new());
     for ((prefix, parts), name, value) in ours {
         let place = Place::Environment { variable: name.as_str().into() };
-        match locate(prefix, &parts, &known) {
+        match locate(prefix, &parts, &known, &ids) {
             Located::At(address) => {
                 let key = shown(prefix, &address);
                 let setting = Setting { key, text: value.clone(), place };
@@ -98,13 +99,13 @@ enum Located {
     Nowhere,
 }
 
-fn locate(prefix: Prefix, parts: &[String], known: &Known) -> Located {
+fn locate(prefix: Prefix, parts: &[String], known: &Known, ids: &Ids<'_>) -> Located {
     let global = |name: String| Located::At(Address { owner: Owner::Global, id: String::new(), name });
     match (prefix, parts) {
         (Prefix::Simple, [first, rest @ ..]) if first == "INSTANCES" => {
             let candidates =
                 (1..rest.len()).filter_map(|end| Some((end, instance_name(&rest[end..])?))).take(1);
-            owned(candidates.collect(), rest, &known.ids, Owner::Instances, usize::MAX)
+            owned(candidates.collect(), rest, ids, Owner::Instances, usize::MAX)
         }
         (Prefix::Simple, _) => Located::Nowhere,
         (_, [first, rest @ ..]) if first == "CLIENTS" => {
@@ -116,14 +117,14 @@ fn locate(prefix: Prefix, parts: &[String], known: &Known) -> Located {
             // `ORDERS_ZOOKEEPER_ENABLED` is nothing of orders, and not the first property of another service.
             let accepted = (1..rest.len()).find(|end| accepted(meaningless::OURS, &rest[*end..]).is_some());
             let before = accepted.unwrap_or(usize::MAX);
-            owned(candidates.collect(), rest, &known.ids, Owner::Service, before)
+            owned(candidates.collect(), rest, ids, Owner::Service, before)
         }
         (_, parts) => match map_of(parts) {
             // `HINT_HEADER_NAME` is no hint of a service.
             Some((_, of)) if !of.is_empty() && PROPERTIES.iter().any(|one| spells(parts, one.name)) => {
                 property_name(parts, known).map_or(Located::Nowhere, global)
             }
-            Some((map, of)) if !of.is_empty() => match resolve(of, &known.ids) {
+            Some((map, of)) if !of.is_empty() => match ids.resolve(of) {
                 _ if of == ["DEFAULT"] => global(map.into()),
                 Resolved::Ambiguous(ids) => Located::Ambiguous(ids),
                 Resolved::Known(id) | Resolved::Guessed(id) => global(format!("{map}.{}", key::fold(&id))),
@@ -138,14 +139,14 @@ fn locate(prefix: Prefix, parts: &[String], known: &Known) -> Located {
 fn owned(
     candidates: Vec<(usize, String)>,
     parts: &[String],
-    known: &[String],
+    ids: &Ids<'_>,
     owner: fn(String) -> Owner,
     before: usize,
 ) -> Located {
     let mut sure = Vec::new();
     let mut guess = None;
     for (end, name) in candidates {
-        match resolve(&parts[..end], known) {
+        match ids.resolve(&parts[..end]) {
             Resolved::Ambiguous(ids) => return Located::Ambiguous(ids),
             Resolved::Known(id) => sure.push((id, name)),
             Resolved::Guessed(id) if end < before => guess = guess.or(Some((id, name))),
@@ -167,32 +168,51 @@ enum Resolved {
     Ambiguous(Vec<String>),
 }
 
-/// The known id these words spell.
-///
-/// First by the form that keeps the breaks (`order-service`, `order_service` and `order.service` are all
-/// `ORDER_SERVICE`), then by Spring's, which drops dashes (`ORDERSERVICE`). An id nobody speaks of elsewhere is the
-/// words in lower case with dashes: most ids look like that.
-fn resolve(parts: &[String], known: &[String]) -> Resolved {
-    let broken = parts.join("_");
-    let forms: [fn(char) -> Option<char>; 2] = [
-        |c| Some(if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }),
-        |c| c.is_ascii_alphanumeric().then(|| c.to_ascii_uppercase()),
-    ];
-    for form in forms {
-        let wanted: String = broken.chars().filter_map(form).collect();
-        let mut matches: Vec<&String> = Vec::new();
-        for id in known.iter().filter(|id| key::fold(id).chars().filter_map(form).eq(wanted.chars())) {
-            if matches.iter().all(|other| key::fold(other) != key::fold(id)) {
-                matches.push(id);
+/// How a known id may be spelt in a variable, the first that fits: with its breaks (`order-service`, `order_service` and
+/// `order.service` are all `ORDER_SERVICE`), then as Spring does, which drops dashes (`ORDERSERVICE`).
+const FORMS: [fn(char) -> Option<char>; 2] = [
+    |c| Some(if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }),
+    |c| c.is_ascii_alphanumeric().then(|| c.to_ascii_uppercase()),
+];
+
+/// The known ids by each of their forms: there may be thousands, and of variables too.
+struct Ids<'a>([HashMap<String, Vec<&'a str>>; 2]);
+
+impl<'a> Ids<'a> {
+    fn new(known: &'a [String]) -> Self {
+        let mut seen = HashSet::new();
+        let mut ids = Self(<[HashMap<_, _>; 2]>::default());
+        for id in known {
+            let folded = key::fold(id);
+            for (form, by_form) in FORMS.iter().zip(&mut ids.0) {
+                let spelt: String = folded.chars().filter_map(form).collect();
+                let of: &mut Vec<&str> = by_form.entry(spelt).or_default();
+                // The same id in another spelling is one id.
+                if !seen.contains(&folded) {
+                    of.push(id);
+                }
+            }
+            seen.insert(folded);
+        }
+        ids
+    }
+
+    /// The known id these words spell. One that nobody speaks of elsewhere is the words in lower case with dashes: most ids
+    /// look like that.
+    fn resolve(&self, parts: &[String]) -> Resolved {
+        let broken = parts.join("_");
+        for (form, by_form) in FORMS.iter().zip(&self.0) {
+            let wanted: String = broken.chars().filter_map(form).collect();
+            match by_form.get(&wanted).map(Vec::as_slice) {
+                None | Some([]) => {}
+                Some([id]) => return Resolved::Known((*id).to_owned()),
+                Some(several) => {
+                    return Resolved::Ambiguous(several.iter().map(|id| (*id).to_owned()).collect());
+                }
             }
         }
-        match matches.as_slice() {
-            [] => {}
-            [id] => return Resolved::Known((*id).clone()),
-            several => return Resolved::Ambiguous(several.iter().map(|id| (*id).clone()).collect()),
-        }
+        Resolved::Guessed(parts.join("-").to_ascii_lowercase())
     }
-    Resolved::Guessed(parts.join("-").to_ascii_lowercase())
 }
 
 /// The map that a name begins with, and what follows: `HINT_...`, `HEALTH_CHECK_PATH_...`, `HEALTHCHECK_PATH_...`.

@@ -1,6 +1,8 @@
 //! What can be wrong with properties, and where.
 
+use super::names::{MASK, masked};
 use serde::{Serialize, Serializer};
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -186,6 +188,16 @@ impl Serialize for Warning {
     }
 }
 
+/// A text without the user and the password of an address in it.
+pub(crate) fn without_credentials(text: &str) -> Cow<'_, str> {
+    let Some((scheme, rest)) = text.split_once("://") else { return Cow::Borrowed(text) };
+    // A password may hold a slash that should have been escaped.
+    match rest.rfind('@') {
+        Some(at) => Cow::Owned(format!("{scheme}://{MASK}{}", &rest[at..])),
+        None => Cow::Borrowed(text),
+    }
+}
+
 /// What reading a layer found, collected so that one load reports everything.
 #[derive(Debug, Default)]
 pub(crate) struct Issues {
@@ -211,7 +223,7 @@ impl Issues {
     }
 
     fn problem(&mut self, key: &str, value: &str, place: &Place, reason: String, allowed: String) {
-        let value = super::names::masked(key, value).to_owned();
+        let value = without_credentials(masked(key, value)).into_owned();
         let (key, place) = (key.to_owned(), place.clone());
         self.problems.push(Problem { key, value, place, reason, allowed });
     }

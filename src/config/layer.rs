@@ -128,7 +128,11 @@ impl Layer {
                 continue;
             };
             let setting = Setting { key: key::render(&leaf.path), text, place: leaf.place.clone() };
-            match address::address(prefix, rest) {
+            let address = match address::empty_instances(prefix, rest) {
+                Some(address) if setting.text.trim().is_empty() => Ok(address),
+                _ => address::address(prefix, rest),
+            };
+            match address {
                 Ok(address) => {
                     self.note(&address.id);
                     found.push(Found { address, prefix, setting });

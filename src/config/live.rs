@@ -49,9 +49,8 @@ impl LiveProperties {
     pub fn replace(&self, properties: Properties) -> bool {
         self.sender.send_if_modified(|current| {
             let changed = **current != properties;
-            if changed {
-                *current = Arc::new(properties);
-            }
+            // Equal ones may have other lines and warnings, and what a later placeholder finds in them is another value.
+            *current = Arc::new(properties);
             changed
         })
     }
@@ -85,7 +84,8 @@ impl LiveProperties {
         self.reload(|current| current.clone().with_file(path))
     }
 
-    /// The same; returns the files that there are to follow, if reading went well.
+    /// The same; returns the files to follow, those of a reload that failed as well, since one of them may be what has to
+    /// be mended. `None` if the first file cannot be read.
     #[cfg(feature = "file")]
     pub(crate) fn reload_paths(&self, path: &std::path::Path) -> Option<Vec<std::path::PathBuf>> {
         let mut paths = None;
@@ -95,6 +95,6 @@ impl LiveProperties {
             Ok(properties)
         });
         // The error was logged.
-        reloaded.ok().and(paths)
+        reloaded.ok().and(paths).or_else(|| self.current().paths_of(path))
     }
 }

@@ -39,8 +39,10 @@
 //! - **Profiles.** A document with `spring.config.activate.on-profile` counts if one of its expressions holds (`prod`,
 //!   `!dev`, `prod & (eu | us)`); so with the older `spring.profiles`, and with `spring.config.activate.on-cloud-platform`.
 //!   Active are the profiles of [`Properties::with_profiles`], else those of `SPRING_PROFILES_ACTIVE`, else of
-//!   `spring.profiles.active` in a document for all; before them those of `spring.profiles.include`, after each the members
-//!   of its `spring.profiles.group`; if there are none, those of `spring.profiles.default`, which is `default`. At most 64.
+//!   `spring.profiles.active` in a document for all; before them those of `spring.profiles.include`, from every source that
+//!   names some, after each the members of its `spring.profiles.group`; if there are none, those of
+//!   `spring.profiles.default`, which is `default`. At most 64. All of these may be placeholders; one without a meaning is
+//!   an error, for without it the values of another profile would be in force.
 //! - **Files.** [`Properties::load`] of `application.yml` reads `application-<profile>.yml` beside it as well, for each
 //!   active profile that has one; it counts over the plain file, the last profile over the others.
 //! - **The application.** [`Properties::application_name`] is `spring.application.name`;

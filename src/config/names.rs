@@ -181,10 +181,16 @@ pub(crate) const SECRETS: &[&str] = &["sticky-session.secret"];
 /// What is shown in place of a secret.
 pub(crate) const MASK: &str = "******";
 
-/// The text of a value, or what stands for one that is a secret, by its key as written.
+/// The text of a value, or what stands for one that is a secret, by its key as written: as in a file, in brackets, as a
+/// list that it is not, or as a variable.
 pub(crate) fn masked<'a>(key: &str, text: &'a str) -> &'a str {
     let last = |key: &str| super::key::uniform(key.rsplit('.').next().unwrap_or_default());
-    if SECRETS.iter().any(|secret| last(secret) == last(key)) { MASK } else { text }
+    let letters = |key: &str| -> String {
+        key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+    };
+    let of = letters(key);
+    let is = |secret: &&str| last(secret) == last(key) || of.contains(&letters(secret));
+    if SECRETS.iter().any(is) { MASK } else { text }
 }
 
 /// The property of this name.

@@ -5,6 +5,8 @@
 //! brace that is never closed is text. The two things that can grow without end have limits: the number of look-ups and
 //! the length of what comes out, over all values of a set.
 
+#[cfg(feature = "config")]
+use super::error::Place;
 use super::values::Values;
 use super::variables::Variables;
 use std::borrow::Cow;
@@ -53,24 +55,46 @@ impl<'a> Resolver<'a> {
     /// The words of a list, resolved; nothing if there is no such key.
     #[cfg(feature = "config")]
     pub(crate) fn words(&self, key: &str) -> Result<Option<Vec<String>>, String> {
+        self.lists(key).next().map(|texts| self.split(texts)).transpose()
+    }
+
+    /// The words of a list in every source that has it, resolved; those of the strongest source first.
+    #[cfg(feature = "config")]
+    pub(crate) fn words_of_all(&self, key: &str) -> Result<Vec<String>, String> {
+        self.split(self.lists(key).flatten())
+    }
+
+    /// Where a list was written, and its first text: the strongest source that has it.
+    #[cfg(feature = "config")]
+    pub(crate) fn written(&self, key: &str) -> Option<(&'a str, Place)> {
+        let of =
+            |values: &'a Values| values.list(key)?.first().map(|one| (one.text.as_str(), one.place.clone()));
+        let variables = || {
+            let (name, value) = self.environment.of_list(key)?.first().copied()?;
+            Some((value, Place::Environment { variable: name.into() }))
+        };
+        of(self.code).or_else(variables).or_else(|| self.files.iter().rev().find_map(|values| of(values)))
+    }
+
+    /// The texts of a list in each source that has it, the strongest first.
+    #[cfg(feature = "config")]
+    fn lists(&self, key: &str) -> impl Iterator<Item = Vec<&'a str>> {
         let of = |values: &'a Values| {
             Some(values.list(key)?.into_iter().map(|value| value.text.as_str()).collect::<Vec<_>>())
         };
-        let variables = || {
-            let variable = |key: &str| self.environment.of_key(key).map(|(_, value)| value);
-            let one = variable(key).map(|value| vec![value]);
-            one.or_else(|| {
-                let items: Vec<_> = (0..).map_while(|at| variable(&format!("{key}[{at}]"))).collect();
-                (!items.is_empty()).then_some(items)
-            })
-        };
-        let files = || self.files.iter().rev().find_map(|values| of(values));
-        let Some(texts) = of(self.code).or_else(variables).or_else(files) else { return Ok(None) };
+        let variables = self.environment.of_list(key);
+        let variables = variables.map(|all| all.into_iter().map(|(_, value)| value).collect::<Vec<_>>());
+        let files = self.files.iter().rev().filter_map(|values| of(values)).collect::<Vec<_>>();
+        of(self.code).into_iter().chain(variables).chain(files)
+    }
+
+    #[cfg(feature = "config")]
+    fn split<'b>(&self, texts: impl IntoIterator<Item = &'b str>) -> Result<Vec<String>, String> {
         let mut words = Vec::new();
         for text in texts {
             words.extend(super::read::comma_list(&self.resolve(text)?).map(str::to_owned));
         }
-        Ok(Some(words))
+        Ok(words)
     }
 
     fn find(&self, name: &str) -> Option<&'a str> {

@@ -1,6 +1,5 @@
 //! What holds, and where it came from.
 
-use super::address;
 use super::balancer::LoadBalancerProperties;
 use super::choices::Preset;
 use super::duration::format_duration;
@@ -12,6 +11,7 @@ use super::names::{EAGER, HEALTH_PATH, KEYED, MAPS, MASK, PROPERTIES, SECRETS, S
 use super::properties::Properties;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Where a value came from.
@@ -139,15 +139,20 @@ impl Properties {
     /// # }
     /// ```
     pub fn report(&self, service: &str) -> Report {
-        self.reported(Some(service))
+        self.with_remarks(self.reported(Some(service)))
     }
 
     /// The same for a service that nobody names.
     pub fn report_global(&self) -> Report {
-        self.reported(None)
+        self.with_remarks(self.reported(None))
     }
 
-    fn reported(&self, service: Option<&str>) -> Report {
+    fn with_remarks(&self, report: Report) -> Report {
+        Report { warnings: self.warnings().to_vec(), ignored: self.ignored().to_vec(), ..report }
+    }
+
+    /// The report without warnings, which are the same in all of them.
+    pub(super) fn reported(&self, service: Option<&str>) -> Report {
         let id = service.unwrap_or_default();
         let effective = self.effective(id);
         let used = effective.caching();
@@ -223,14 +228,16 @@ impl Properties {
         entries.extend(routes(&stack));
         entries.extend(self.reported_instances(id));
         entries.sort_by(|left, right| left.name.cmp(&right.name));
-        let (warnings, ignored) = (self.warnings().to_vec(), self.ignored().to_vec());
-        Report { service: service.map(str::to_owned), entries, warnings, ignored }
+        Report { service: service.map(str::to_owned), entries, warnings: Vec::new(), ignored: Vec::new() }
     }
 
     /// The simple instances of the service, if it has any.
     fn reported_instances(&self, service: &str) -> Option<ReportEntry> {
-        let same = |id: &str| key::fold(id) == key::fold(service);
-        let (id, instances) = self.simple_instances().iter().find(|(id, _)| same(id))?;
+        // They stand in the order of their folded ids.
+        let folded = key::fold(service);
+        let all = self.simple_instances();
+        let at = all.binary_search_by(|(id, _)| key::fold(id).cmp(&folded)).ok()?;
+        let (id, instances) = &all[at];
         let address = |one: &super::simple::SimpleInstanceProperties| match (&one.uri, one.port) {
             (Some(uri), _) => uri.clone(),
             (None, Some(port)) => format!("{}:{port}", one.host),
@@ -252,20 +259,21 @@ fn routes(stack: &Stack<'_>) -> Vec<ReportEntry> {
             origin: Origin::Default,
         }];
     };
-    let written = |first: &Setting, name: &str| {
-        // All of a route have one place in the list, and the first of them tells it.
-        let (route, _) = section.items("routing").find(|(_, setting)| std::ptr::eq(*setting, first))?;
-        let place = route.split('.').next()?;
-        section.items("routing").find(|(one, _)| {
-            one.strip_prefix(place).and_then(|rest| rest.strip_prefix('.')).map(address::root) == Some(name)
-        })
-    };
+    // By the place in the list, in the order of the routes: the setting that comes first for each name.
+    let mut written: BTreeMap<&str, BTreeMap<&str, &Setting>> = BTreeMap::new();
+    for (name, setting) in section.items("routing") {
+        if let Some((place, below)) = name.split_once('.') {
+            let name = below.split(['.', '[']).next().unwrap_or_default();
+            written.entry(place).or_default().entry(name).or_insert(setting);
+        }
+    }
     let mut entries = Vec::new();
-    for (at, (route, first, _)) in layer::routes(section).into_iter().enumerate() {
+    for (at, ((route, ..), written)) in layer::routes(section).into_iter().zip(written.values()).enumerate() {
         let fields = serde_json::to_value(&route).unwrap_or_default();
         for (name, value) in fields.as_object().into_iter().flatten() {
-            let origin = written(first, name)
-                .map_or(Origin::Default, |(_, setting)| Origin::Set(setting.place.clone()));
+            let origin = written
+                .get(name.as_str())
+                .map_or(Origin::Default, |setting| Origin::Set(setting.place.clone()));
             entries.push(ReportEntry { name: format!("routing[{at}].{name}"), value: text(value), origin });
         }
     }

@@ -1,6 +1,6 @@
 //! Instances written in the properties: `spring.cloud.discovery.client.simple.instances.<service>[i]`.
 
-use super::error::Issues;
+use super::error::{Issues, without_credentials};
 use super::layer::{Section, Setting};
 use super::read::flag;
 use super::setters::setters;
@@ -102,7 +102,8 @@ fn entry(
             Err(Bad::Dropped(why)) => {
                 usable = false;
                 let id = instance_id(values).unwrap_or("without an id");
-                let reason = format!("{why} (\"{}\"; service {service}, instance {id})", setting.text);
+                let text = without_credentials(&setting.text);
+                let reason = format!("{why} (\"{text}\"; service {service}, instance {id})");
                 issues.warn(&setting.key, &setting.place, None, reason);
             }
         }

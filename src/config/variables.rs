@@ -43,6 +43,16 @@ impl Variables {
             Some((name.as_str(), value.as_str()))
         })
     }
+
+    /// The variables that stand for a list: one for all of it, or one for each of its places.
+    #[cfg(feature = "config")]
+    pub(crate) fn of_list(&self, key: &str) -> Option<Vec<(&str, &str)>> {
+        let one = self.of_key(key).map(|one| vec![one]);
+        one.or_else(|| {
+            let items: Vec<_> = (0..).map_while(|at| self.of_key(&format!("{key}[{at}]"))).collect();
+            (!items.is_empty()).then_some(items)
+        })
+    }
 }
 
 #[cfg(test)]

@@ -64,6 +64,12 @@ impl Registry {
         (state, true)
     }
 
+    /// The place of an instance in the order of first sight, if it was seen.
+    pub(crate) fn uid_of(&self, instance: &ServiceInstance) -> Option<u64> {
+        let bucket = self.states.get(&instance.identity_hash())?;
+        bucket.iter().find(|state| state.is(instance)).map(|state| state.uid())
+    }
+
     /// Lets go of what left long ago. `listed` are the uids of the newest list, in ascending order.
     pub(crate) fn sweep(&mut self, listed: &[u64], now: Instant) {
         if self.len == listed.len() && self.gone == 0 {

@@ -89,6 +89,11 @@ impl Chain {
         }
     }
 
+    /// Whether a stage makes a subset.
+    pub(crate) fn has_subset(&self) -> bool {
+        self.inner.iter().any(|stage| stage.rank() == Rank::Subset)
+    }
+
     /// Gives every stage the way back to its chain.
     pub(crate) fn attach(&self, hub: &Hub) {
         for stage in self.outer.iter().chain(&self.inner) {

@@ -13,7 +13,7 @@ impl Chain {
     ///
     /// It goes through the groups as the tree of views does, and makes nothing but the part.
     pub(super) fn part(&self, list: &[ServiceInstance], service: &ServiceId) -> Option<Vec<ServiceInstance>> {
-        if !self.inner.iter().any(|stage| stage.rank() == Rank::Subset) {
+        if !self.has_subset() {
             return None;
         }
         let mut walk = Walk { chain: self, service, kept: HashSet::new() };
@@ -49,17 +49,18 @@ impl Walk<'_> {
 
     fn branch(&mut self, members: &[&ServiceInstance], stages: &[Arc<dyn RequestStage>]) {
         let Some((stage, rest)) = stages.split_first() else { return };
-        let mut groups: BTreeMap<String, Vec<&ServiceInstance>> = BTreeMap::new();
-        stage.groups_of(members, &mut |at, name| {
-            if let Some(member) = members.get(at) {
-                match groups.get_mut(name) {
-                    Some(group) => group.push(member),
-                    None => drop(groups.insert(name.to_owned(), vec![member])),
-                }
-            }
+        let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        stage.groups_of(members, &mut |at, name| match groups.get_mut(name) {
+            Some(group) => group.push(at),
+            None => drop(groups.insert(name.to_owned(), vec![at])),
         });
-        for (name, group) in &groups {
-            self.group(group, Some(name), rest);
+        for (name, mut group) in groups {
+            // A stage may name a group twice for one instance, and instances in an order of its own.
+            group.sort_unstable();
+            group.dedup();
+            let group: Vec<&ServiceInstance> =
+                group.into_iter().filter_map(|at| members.get(at).copied()).collect();
+            self.group(&group, Some(&name), rest);
         }
         self.branch(members, rest);
     }

@@ -100,3 +100,21 @@ async fn the_files_of_profiles_are_followed_too() {
     std::fs::remove_file(beside("prod")).unwrap();
     eventually("the end of its file", || zone() == "plain").await;
 }
+
+#[tokio::test]
+async fn a_broken_file_of_a_new_profile_is_followed_until_it_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("application.yml");
+    let prod = folder.path().join("application-prod.yml");
+    write(&path, "evenkeel.zone: plain");
+    let balancers = LoadBalancers::builder(Registry::new(Duration::ZERO)).watch_file(&path).build().unwrap();
+    let zone = || balancers.properties(&id("orders")).zone.unwrap_or_default();
+    eventually("the first file", || zone() == "plain").await;
+    let broken = || logged(&["properties not reloaded", "of-prod"]);
+    write(&prod, "evenkeel: {zone: prod, cache.ttl: of-prod}");
+    write(&path, "spring.profiles.active: prod\nevenkeel.zone: plain");
+    eventually("the warning", || broken() > 0).await;
+    assert_eq!(zone(), "plain");
+    write(&prod, "evenkeel: {zone: prod, cache.ttl: 5s}");
+    eventually("the mended file", || zone() == "prod").await;
+}

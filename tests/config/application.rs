@@ -160,3 +160,61 @@ fn the_application_has_a_name_and_a_subset_of_its_own() {
     let live = evenkeel::config::LiveProperties::new(properties.clone());
     assert!(live.replace(properties.set("spring.application.name", "other").unwrap()));
 }
+
+#[test]
+fn every_source_may_include_profiles() {
+    let text = "spring.profiles.include: common\n---\nspring.profiles.include: [more, common]\n";
+    let variables = [("SPRING_PROFILES_INCLUDE_0", "extra"), ("SPRING_PROFILES_ACTIVE", "prod")];
+    let properties = yaml(text).with_environment(variables).unwrap();
+    assert_eq!(properties.profiles(), ["extra", "more", "common", "prod"]);
+    let properties = properties.set("spring.profiles.include", "code").unwrap();
+    assert_eq!(properties.profiles(), ["code", "extra", "more", "common", "prod"]);
+}
+
+#[test]
+fn profiles_that_cannot_be_told_are_an_error() {
+    // With no profile at all, the values for development would be in force.
+    let dev = "evenkeel.zone: plain\n---\nspring.config.activate.on-profile: '!prod'\nevenkeel.zone: dev\n";
+    for (key, text) in [
+        ("spring.profiles.active", "${STAGE}"),
+        ("spring.profiles.include", "a, ${STAGE}"),
+        ("spring.profiles.group.default", "${STAGE}"),
+    ] {
+        let file = format!("x: 1\n{key}: '{text}'\n{dev}");
+        let error = refused(&file).to_string();
+        assert!(error.starts_with(&format!("application.yml:2: {key} = \"{text}\": ")), "{error}");
+        assert!(error.contains("${STAGE}"), "{error}");
+        let properties = Properties::default().with_environment([("STAGE", "prod")]).unwrap();
+        let properties = properties.with_text(file, Format::Yaml, "application.yml").unwrap();
+        assert_eq!(zone(&properties), "plain", "{key}");
+    }
+    let error = yaml(dev).with_environment([("SPRING_PROFILES_ACTIVE", "${STAGE}")]).unwrap_err();
+    assert!(error.to_string().starts_with("environment variable SPRING_PROFILES_ACTIVE: "), "{error}");
+    // What the code names does not ask.
+    let properties = yaml(dev).with_profiles(["prod"]).unwrap();
+    assert_eq!(
+        zone(&properties.with_environment([("SPRING_PROFILES_ACTIVE", "${STAGE}")]).unwrap()),
+        "plain"
+    );
+}
+
+#[test]
+fn the_profiles_of_a_document_may_be_placeholders() {
+    let text = |on: &str| {
+        format!(
+            "app.stage: prod\nspring.profiles.active: prod\nevenkeel.zone: plain\n---\n\
+             spring.config.activate.on-profile: '{on}'\nevenkeel.zone: of it\n"
+        )
+    };
+    for (on, wanted) in [
+        ("${app.stage}", "of it"),
+        ("!${app.stage}", "plain"),
+        ("${app.other:test, prod}", "of it"),
+        ("${app.other:test} | dev", "plain"),
+        ("${app.other:}", "of it"),
+    ] {
+        assert_eq!(zone(&yaml(&text(on))), wanted, "{on}");
+    }
+    let error = refused(&text("!${app.other}")).to_string();
+    assert!(error.contains("the document cannot be used") && error.contains("${app.other}"), "{error}");
+}

@@ -1,6 +1,7 @@
 //! Variables and the services they mean.
 
 use super::*;
+use std::fmt::Write as _;
 
 #[test]
 fn an_environment_name_maps_to_the_known_id() {
@@ -10,6 +11,7 @@ fn an_environment_name_maps_to_the_known_id() {
             format!("evenkeel: {{clients: {{{id}: {{zone: a}}}}}}"),
             format!("evenkeel: {{eager-load.clients: [{id}]}}"),
             format!("evenkeel: {{hint: {{{id}: a}}}}"),
+            format!("evenkeel: {{health-check.path: {{{id}: /a}}}}"),
             format!("spring.cloud.discovery.client.simple.instances: {{{id}: [host: h]}}"),
         ];
         for file in files {
@@ -53,4 +55,16 @@ fn an_environment_name_with_two_meanings_is_an_error() {
     assert!(yaml(file).with_environment(variables).is_ok());
     let twice = [("EVENKEEL_CACHE_HARD_AGE", "5s"), ("EVENKEEL_CACHE_HARDAGE", "6s")];
     assert!(Properties::default().with_environment(twice).is_err());
+}
+
+#[test]
+fn many_variables_and_many_services_do_not_multiply() {
+    let mut text = String::from("evenkeel.clients:\n");
+    for at in 0..8_000 {
+        let _ = writeln!(text, "  svc-{at}: {{zone: a}}");
+    }
+    let variables = (0..8_000).map(|at| (format!("EVENKEEL_CLIENTS_SVC_{at}_CACHE_HARD_AGE"), "99s"));
+    let properties = yaml(&text).with_environment(variables).unwrap();
+    assert_eq!(properties.effective("svc-7999").cache.hard_age, Some(seconds(99)));
+    assert_eq!(properties.services().len(), 8_000);
 }

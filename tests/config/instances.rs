@@ -53,3 +53,22 @@ fn case_051_an_instance_without_a_usable_port_is_left_out() {
         assert_eq!(refused(&text).problems().len(), 1, "{bad}");
     }
 }
+
+#[test]
+fn an_empty_list_replaces_the_one_of_an_earlier_document() {
+    let all = "spring.cloud.discovery.client.simple.instances:\n  orders:\n    - uri: http://dev:1\n  stock:\n    - uri: \
+               http://dev:2\n";
+    let prod = "---\nspring.cloud.discovery.client.simple.instances.orders: []\n";
+    let properties = yaml(&format!("{all}{prod}"));
+    let counts: Vec<_> =
+        properties.simple_instances().iter().map(|(id, list)| (id.as_str(), list.len())).collect();
+    assert_eq!(counts, [("orders", 0), ("stock", 1)]);
+    assert_eq!(properties.warnings(), []);
+    // A text is no list, and does not make one empty.
+    let properties = yaml(&format!("{all}{}", prod.replace("[]", "http://dev:3")));
+    assert_eq!((properties.simple_instances()[0].1.len(), properties.warnings().len()), (1, 1));
+    // Both in one document cannot be meant.
+    let both =
+        "spring.cloud.discovery.client.simple.instances: {orders: [], 'orders[0].uri': http://dev:1}\n";
+    assert!(refused(both).to_string().contains("given twice"), "{}", refused(both));
+}

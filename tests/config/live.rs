@@ -57,3 +57,17 @@ fn clones_share_one_state() {
     });
     assert!(changed.unwrap());
 }
+
+#[test]
+fn what_is_no_change_is_in_force_all_the_same() {
+    let live = LiveProperties::new(yaml("app.zone: old\nevenkeel.cache.ttl: 5s\nevenkeel.zonee: x\n"));
+    let receiver = live.subscribe();
+    assert!(!live.replace(yaml("\napp.zone: new\nevenkeel.cache.ttl: 5s\n")));
+    assert!(!receiver.has_changed().unwrap());
+    // The warning is gone, the lines are those of the file that was read last, and so are the values of others.
+    let current = live.current();
+    assert_eq!(current.warnings(), []);
+    assert_eq!(current.report("orders").get("cache.ttl").unwrap().origin.to_string(), "application.yml:3");
+    live.reload(|current| current.clone().set("zone", "${app.zone}")).unwrap();
+    assert_eq!(live.current().effective("orders").zone.as_deref(), Some("new"));
+}

@@ -120,3 +120,39 @@ fn secrets_are_shown_nowhere() {
         assert!(!refused(text).to_string().contains("hidden"), "{}", refused(text));
     }
 }
+
+#[test]
+fn secrets_are_shown_in_no_spelling_of_their_key() {
+    // A variable that two services could mean is told by its own name.
+    let two = "evenkeel.clients: {order-service: , order_service: }";
+    for name in ["STICKY_SESSION_SECRET", "STICKYSESSION_SECRET"] {
+        let variable = (format!("EVENKEEL_CLIENTS_ORDER_SERVICE_{name}"), "hidden-1");
+        let error = yaml(two).with_environment([variable]).unwrap_err().to_string();
+        assert!(error.contains("order-service, order_service") && !error.contains("hidden"), "{error}");
+    }
+    for key in [
+        "sticky-session.secrte",
+        "sticky-session.secret[0]",
+        "stickySession.secret.x",
+        "sticky-sesion.secret",
+    ] {
+        let error = Properties::default().set(key, "hidden-2").unwrap_err().to_string();
+        assert!(error.contains(key) && !error.contains("hidden"), "{error}");
+    }
+    let properties = Properties::default().set("[sticky-session.secret]", "hidden-3").unwrap();
+    assert_eq!(properties.effective("a").sticky_session.secret.as_deref(), Some("hidden-3"));
+    let shown = format!("{properties:?} {}", properties.checked());
+    assert!(!shown.contains("hidden"), "{shown}");
+    // An address with a password is refused, and not repeated.
+    for uri in ["http://u:hidden-4@h:80/a", "http://u:hid@den-5@h", "http://hidden-6@h"] {
+        let error =
+            refused(&format!("spring.cloud.discovery.client.simple.instances.o: [uri: '{uri}']")).to_string();
+        assert!(error.contains("http://******@h") && !error.contains("hid"), "{error}");
+    }
+    let text = "spring.cloud.discovery.client.simple.instances.o: [uri: 'http://u:hid/den-7@h']";
+    let warning = yaml(text).warnings()[0].to_string();
+    assert!(warning.contains("http://******@h") && !warning.contains("hid"), "{warning}");
+    // Others are told, since nobody finds a bad value that is not.
+    let error = Properties::default().set_for("secret-orders", "cache.ttl", "soon").unwrap_err().to_string();
+    assert!(error.contains("soon"), "{error}");
+}

@@ -2,6 +2,7 @@
 
 use super::*;
 use evenkeel::config::{Origin, check};
+use std::fmt::Write as _;
 
 #[test]
 fn every_value_tells_where_it_came_from() {
@@ -155,4 +156,55 @@ fn words_that_are_java_classes() {
             .to_string()
             .contains("name of a Java exception")
     );
+}
+
+#[test]
+fn each_value_of_a_route_tells_where_it_came_from() {
+    let properties = yaml(
+        "evenkeel.routing:\n  - metadata: version\n    percent:\n      canary: 5\n      v1.2: 6\n    hash: cookie:uid\n  - \
+         metadata: tenant\n    header: X\n    fallback:\n      - a\n      - b\n",
+    );
+    let report = properties.report("orders");
+    let origin = |name: &str| report.get(name).unwrap().origin.to_string();
+    for (name, line) in [
+        ("[0].metadata", 2),
+        ("[0].percent", 4),
+        ("[0].hash", 6),
+        ("[1].metadata", 7),
+        ("[1].header", 8),
+        ("[1].fallback", 10),
+    ] {
+        assert_eq!(origin(&format!("routing{name}")), format!("application.yml:{line}"), "{name}");
+    }
+    assert_eq!(
+        (origin("routing[0].header").as_str(), origin("routing[1].percent").as_str()),
+        ("default", "default")
+    );
+    assert_eq!(report.get("routing[0].percent").unwrap().value, "canary=5.0, v1.2=6.0");
+}
+
+/// Reports of much would run for minutes, or fill the memory, if they grew with the product of their parts.
+#[test]
+fn reports_of_large_sets_are_made_in_time() {
+    let mut text = String::from("evenkeel.routing:\n");
+    for at in 0..5_000 {
+        let _ = writeln!(text, "  - {{metadata: v{at}, header: x}}");
+    }
+    let report = yaml(&text).report("orders");
+    assert_eq!(report.get("routing[4999].metadata").unwrap().origin.to_string(), "application.yml:5001");
+
+    let mut text = String::from("evenkeel:\n");
+    for at in 0..4_000 {
+        let _ = writeln!(text, "  unknown-{at}: x");
+    }
+    text.push_str("spring.cloud.discovery.client.simple.instances:\n");
+    for at in 0..2_000 {
+        let _ = writeln!(text, "  Svc-{at}: [uri: 'http://h{at}:1']");
+    }
+    let checked = yaml(&text).checked();
+    assert_eq!((checked.services.len(), checked.warnings.len()), (2_000, 4_000));
+    assert!(checked.services.iter().all(|report| report.warnings.is_empty()));
+    let address = "spring.cloud.discovery.client.simple.instances.Svc-1234";
+    let of = |id: &str| checked.services.iter().find(|one| one.service.as_deref() == Some(id)).unwrap();
+    assert_eq!(of("Svc-1234").get(address).unwrap().value, "http://h1234:1");
 }

@@ -2,7 +2,7 @@
 
 use super::document::Document;
 use super::load::{Format, read_file, read_text};
-use super::profiles;
+use super::profiles::{self, Untold};
 use crate::config::error::{ConfigError, Issues, Place};
 use crate::config::placeholder::Resolver;
 use crate::config::values::{Value, Values};
@@ -61,8 +61,17 @@ impl Files {
         let active = profiles::active(self.named.as_deref(), &resolver);
         let platform = profiles::platform(&resolver, variables);
         self.active = active.unwrap_or_else(|why| {
-            let reason = format!("no profile is active, since they cannot be told: {why}");
-            issues.warn("spring.profiles", &self.place(), None, reason);
+            match why {
+                Untold::TooMany => {
+                    issues.warn("spring.profiles", &self.place(), None, Untold::too_many());
+                }
+                // Without them the values of another profile would be in force.
+                Untold::Unknown { key, why } => {
+                    let (text, place) = resolver.written(&key).unwrap_or(("", self.place()));
+                    let reason = format!("which profiles are active cannot be told: {why}");
+                    issues.refuse_because(&key, text, &place, reason);
+                }
+            }
             Vec::new()
         });
         for profile in &self.active {
@@ -80,7 +89,7 @@ impl Files {
         let beside = beside.flat_map(|documents| documents.iter().map(|document| (document, true)));
         let own = self.documents.iter().map(|document| (document, profiles::is_conditional(document)));
         for (document, conditional) in own.chain(beside) {
-            match profiles::accepts(document, &self.active, platform.as_deref()) {
+            match profiles::accepts(document, &self.active, platform.as_deref(), &resolver) {
                 Ok(true) => {
                     remark(document, conditional, issues);
                     chosen.push(document);

@@ -11,7 +11,7 @@ use crate::config::identity::{self, Identity};
 use crate::config::key::{self, Token};
 use crate::config::layer::{Found, Layer, Setting};
 use crate::config::meaningless;
-use crate::config::names::EAGER;
+use crate::config::names::{self, EAGER};
 use crate::config::simple::SimpleInstanceProperties;
 use crate::config::values::{Value, Values};
 use crate::config::variables::Variables;
@@ -161,6 +161,16 @@ impl Properties {
         self.files.paths()
     }
 
+    /// The files that a set would come from with this file in place of its own, be they right or wrong.
+    #[cfg(feature = "file")]
+    pub(crate) fn paths_of(&self, path: &std::path::Path) -> Option<Vec<std::path::PathBuf>> {
+        let mut files = Files::read(path).ok()?;
+        files.named.clone_from(&self.files.named);
+        // The profiles are told before their files are read.
+        let _ = files.choose(&self.values, &self.variables, &mut Issues::default());
+        Some(files.paths())
+    }
+
     /// What the application calls itself, from `spring.application.name`; `None` if nobody says.
     pub fn application_name(&self) -> Option<&str> {
         self.identity.application.as_deref()
@@ -256,6 +266,8 @@ impl Properties {
                 self.accepted.push(unknown.warning(&setting.key, &Place::Code));
             }
             Some((_, Err(unknown))) => {
+                // A misspelt secret is one.
+                let text = unknown.nearest.as_deref().map_or(text, |near| names::masked(near, text));
                 let near = unknown.nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
                 issues.refuse_because(&setting.key, text, &Place::Code, format!("{}{near}", unknown.reason));
             }

@@ -7,7 +7,7 @@ use crate::config::error::{ConfigError, Issues, Place, Warning};
 use crate::config::identity::Identity;
 use crate::config::layer::{Layer, Section, Unresolved};
 use crate::config::meaningless;
-use crate::config::names::KEYED;
+use crate::config::names::{KEYED, MAPS};
 use crate::config::placeholder::Resolver;
 use crate::config::simple::{self, SimpleInstanceProperties};
 use crate::config::values::Values;
@@ -66,7 +66,10 @@ impl Properties {
             known.ids.extend(eager(layer).into_iter().map(str::to_owned));
             let global = layer.sections.get(&Owner::Global);
             let names = || global.into_iter().flat_map(|section| section.settings.keys());
-            known.ids.extend(names().filter_map(|name| name.strip_prefix("hint.")).map(str::to_owned));
+            let of_map = |name: &String| {
+                MAPS.iter().find_map(|map| name.strip_prefix(map)?.strip_prefix('.')).map(str::to_owned)
+            };
+            known.ids.extend(names().filter_map(of_map));
             let all = layer.sections.values().flat_map(|section| section.settings.keys());
             let media_types = all.filter_map(|name| name.strip_prefix(KEYED)?.strip_prefix('.'));
             known.media_types.extend(media_types.map(str::to_owned));

@@ -220,19 +220,36 @@ fn whom_to_probe(
     cx: &StageCx<'_>,
 ) -> Vec<ServiceInstance> {
     let mut left = list.to_vec();
-    let mut found: HashSet<ByIdentity> = HashSet::new();
+    let mut failed: HashSet<ByIdentity> = HashSet::new();
     for _ in 0..LOOKS {
         let Some(part) = cx.part_of_client(&left) else { break };
-        let (down, up): (Vec<_>, Vec<_>) =
-            part.into_iter().map(ByIdentity).partition(|one| dead.contains(one));
+        let (down, mut asked) = split(part, dead);
         if down.is_empty() {
-            found.extend(up);
-            return list.iter().filter(|one| found.contains(&ByIdentity((*one).clone()))).cloned().collect();
+            // Some schemes choose others when somebody leaves who would be in no subset, and all the dead leave.
+            if failed.len() < dead.len() {
+                left.retain(|one| !dead.contains(&ByIdentity(one.clone())));
+                asked.extend(cx.part_of_client(&left).into_iter().flatten().map(ByIdentity));
+            }
+            asked.extend(failed);
+            return list.iter().filter(|one| asked.contains(&ByIdentity((*one).clone()))).cloned().collect();
         }
-        found.extend(down);
-        left.retain(|one| !found.contains(&ByIdentity(one.clone())));
+        failed.extend(down);
+        left.retain(|one| !failed.contains(&ByIdentity(one.clone())));
     }
     list.to_vec()
+}
+
+/// The dead of a part, and the others.
+fn split(part: Vec<ServiceInstance>, dead: &HashSet<ByIdentity>) -> (Vec<ByIdentity>, HashSet<ByIdentity>) {
+    let (mut down, mut up) = (Vec::new(), HashSet::new());
+    for one in part.into_iter().map(ByIdentity) {
+        if dead.contains(&one) {
+            down.push(one);
+        } else {
+            up.insert(one);
+        }
+    }
+    (down, up)
 }
 
 /// "3 with status 404, 1 with connection refused".
