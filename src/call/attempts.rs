@@ -8,6 +8,7 @@ use tracing::Instrument;
 use super::error::CallError;
 use super::plan::{Plan, Step};
 use super::running::Running;
+use crate::balancer::CallSettings;
 use crate::choice::Anchor;
 use crate::{Choice, Failure, Lease, LoadBalancer, Outcome, Request, ServiceInstance, Tried};
 
@@ -203,25 +204,12 @@ where
                 last = Some(Last::Error(error));
             }
         }
-        let budget = &retry.budget;
-        let take = || {
-            let left = balancer.service_state().withdraw(budget.percent, budget.min_per_second);
-            if !left {
-                if let Some(meters) = &calls.meters {
-                    meters.refused();
-                }
-                if let Some(passed) = balancer.service_state().logs().budget.pass() {
-                    let suppressed = passed.suppressed();
-                    tracing::warn!(%service, %outcome, suppressed, "a call is not repeated: the budget of retries is used up");
-                }
-            }
-            left
-        };
         let pause = plan.pause(|| balancer.chance());
         let left = protocol.deadline().map(|end| end.saturating_duration_since(Instant::now()));
         // Before the budget is asked: what is not repeated costs nothing.
         let late = left.is_some_and(|left| left <= pause.unwrap_or_default());
-        let step = if late { Step::Stop } else { plan.after(outcome, take) };
+        let step =
+            if late { Step::Stop } else { plan.after(outcome, || withdraw(balancer, &calls, outcome)) };
         unreached = outcome == Outcome::Failure(Failure::Connect);
         if let Some(choice) = running.open() {
             if unreached {
@@ -240,6 +228,22 @@ where
             tokio::time::sleep(pause).await;
         }
     }
+}
+
+/// Takes a retry from the budget of the service, if one is left.
+fn withdraw(balancer: &LoadBalancer, calls: &CallSettings, outcome: Outcome) -> bool {
+    let (service, budget) = (balancer.service_state(), &calls.retry.budget);
+    let left = service.withdraw(budget.percent, budget.min_per_second);
+    if !left {
+        if let Some(meters) = &calls.meters {
+            meters.refused();
+        }
+        if let Some(passed) = service.logs().budget.pass() {
+            let (service, suppressed) = (balancer.service_id(), passed.suppressed());
+            tracing::warn!(%service, %outcome, suppressed, "a call is not repeated: the budget of retries is used up");
+        }
+    }
+    left
 }
 
 /// Gives the caller what there is.

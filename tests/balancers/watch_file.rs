@@ -26,7 +26,7 @@ async fn a_file_that_changes_is_applied_whole_or_not_at_all() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("application.yml");
     write(&path, "evenkeel: {zone: one, clients: {orders: {cache.ttl: 5s}}}");
-    let broken = || logged(&["properties not reloaded", "soon"]);
+    let broken = || logged(&["properties are not reloaded", "soon"]);
     let refused = || logged(&["changed properties are not applied", "\"users\""]);
     assert_eq!((broken(), refused()), (0, 0));
     for given in [false, true] {
@@ -110,7 +110,7 @@ async fn a_broken_file_of_a_new_profile_is_followed_until_it_is_whole() {
     let balancers = LoadBalancers::builder(Registry::new(Duration::ZERO)).watch_file(&path).build().unwrap();
     let zone = || balancers.properties(&id("orders")).zone.unwrap_or_default();
     eventually("the first file", || zone() == "plain").await;
-    let broken = || logged(&["properties not reloaded", "of-prod"]);
+    let broken = || logged(&["properties are not reloaded", "of-prod"]);
     write(&prod, "evenkeel: {zone: prod, cache.ttl: of-prod}");
     write(&path, "spring.profiles.active: prod\nevenkeel.zone: plain");
     eventually("the warning", || broken() > 0).await;
