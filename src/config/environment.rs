@@ -299,10 +299,18 @@ fn index(text: &str) -> Option<usize> {
 
 /// The key a variable stands for, as a file would spell it.
 fn shown(prefix: Prefix, address: &Address) -> String {
+    // A file has no zeros before a place in a list.
+    let mut parts = address.name.split('[');
+    let mut name = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.trim_start_matches('0');
+        let zero = if digits.starts_with(']') { "0" } else { "" };
+        name = format!("{name}[{zero}{digits}");
+    }
     match &address.owner {
-        Owner::Global => format!("{}.{}", prefix.as_str(), address.name),
-        Owner::Service(_) => format!("{}.clients.{}.{}", prefix.as_str(), address.id, address.name),
-        Owner::Instances(_) => format!("{}.instances.{}{}", prefix.as_str(), address.id, address.name),
+        Owner::Global => format!("{}.{name}", prefix.as_str()),
+        Owner::Service(_) => format!("{}.clients.{}.{name}", prefix.as_str(), address.id),
+        Owner::Instances(_) => format!("{}.instances.{}{name}", prefix.as_str(), address.id),
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) const KEYS: [&str; 5] = [APPLICATION_NAME, APPLICATION_ID, HOST_NAME,
 pub(crate) struct Identity {
     pub(crate) application: Option<String>,
     pub(crate) instance: Option<String>,
+    /// Whether that is made of nothing that tells one process of the application from another.
+    pub(crate) shared: bool,
 }
 
 impl Identity {
@@ -28,13 +30,16 @@ impl Identity {
         let application = value(APPLICATION_NAME);
         let platform =
             value(PLATFORM_ID).or_else(|| value("VCAP_APPLICATION").as_deref().and_then(platform_id));
+        let host = value(HOST_NAME).or_else(|| value("HOSTNAME"));
+        let own = value(APPLICATION_ID);
+        let told = platform.is_some() || host.is_some() || own.is_some();
         let instance = platform.or_else(|| {
-            let host = value(HOST_NAME).or_else(|| value("HOSTNAME"));
-            let last = value(APPLICATION_ID).or_else(|| value(PORT));
+            let last = own.or_else(|| value(PORT));
             let parts: Vec<_> = [host, application.clone(), last].into_iter().flatten().collect();
             (!parts.is_empty()).then(|| parts.join(":"))
         });
-        Self { application, instance }
+        let shared = instance.is_some() && !told;
+        Self { application, instance, shared }
     }
 }
 

@@ -94,8 +94,12 @@ impl Section {
     /// Where the list `root` is set.
     #[cfg(feature = "config")]
     pub(crate) fn first<'a>(&'a self, root: &'a str) -> Option<&'a Place> {
-        let whole = self.settings.get(root);
-        whole.or_else(|| self.items(root).next().map(|(_, setting)| setting)).map(|setting| &setting.place)
+        self.setting(root).map(|setting| &setting.place)
+    }
+
+    /// The list `root` as one text, or the first of its items.
+    pub(crate) fn setting<'a>(&'a self, root: &'a str) -> Option<&'a Setting> {
+        self.settings.get(root).or_else(|| self.items(root).next().map(|(_, setting)| setting))
     }
 
     /// The words of the list `root`: its items, or the comma list in one text.

@@ -218,3 +218,29 @@ fn the_profiles_of_a_document_may_be_placeholders() {
     let error = refused(&text("!${app.other}")).to_string();
     assert!(error.contains("the document cannot be used") && error.contains("${app.other}"), "{error}");
 }
+
+#[test]
+fn a_subset_of_clients_that_nothing_tells_apart_is_warned_of() {
+    let text = "spring.application.name: shop\nserver.port: 80\nevenkeel.clients.orders.configurations: weighted, subset\n";
+    let properties = yaml(text);
+    let [warning] = properties.warnings() else { panic!("{:?}", properties.warnings()) };
+    let warning = warning.to_string();
+    assert!(
+        warning.starts_with("application.yml:3: evenkeel.clients.orders.configurations: ")
+            && warning.contains("\"shop:80\"")
+            && warning.contains("subset.ordinal"),
+        "{warning}"
+    );
+    for more in [
+        "spring.cloud.client.hostname: pod-7",
+        "spring.application.instance_id: '7'",
+        "evenkeel.subset.instance-id: pod-7",
+        "evenkeel.clients.orders.subset.ordinal: 7",
+    ] {
+        assert_eq!(yaml(&format!("{text}{more}\n")).warnings(), [], "{more}");
+    }
+    assert_eq!(yaml(text).with_environment([("HOSTNAME", "pod-7")]).unwrap().warnings(), []);
+    assert_eq!(yaml(&text.replace(", subset", "")).warnings(), []);
+    // Where nothing at all is known, each process draws an id of its own.
+    assert_eq!(yaml("evenkeel.configurations: subset").warnings(), []);
+}

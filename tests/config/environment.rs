@@ -68,3 +68,24 @@ fn many_variables_and_many_services_do_not_multiply() {
     assert_eq!(properties.effective("svc-7999").cache.hard_age, Some(seconds(99)));
     assert_eq!(properties.services().len(), 8_000);
 }
+
+#[test]
+fn errors_name_the_key_as_a_file_would_spell_it() {
+    for (variable, value, key) in [
+        ("EVENKEEL_ROUTING_0_HEADER", "a b", "evenkeel.routing[0].header"),
+        ("EVENKEEL_ROUTING_10_FALLBACK_20", "b", "evenkeel.routing[10].fallback[20]"),
+        (
+            "SPRING_CLOUD_LOADBALANCER_CLIENTS_A_RETRY_RETRYABLESTATUSCODES_0",
+            "x",
+            "spring.cloud.loadbalancer.clients.a.retry.retryable-status-codes[0]",
+        ),
+        (
+            "SPRING_CLOUD_DISCOVERY_CLIENT_SIMPLE_INSTANCES_O_100_URI",
+            "x",
+            "spring.cloud.discovery.client.simple.instances.o[100].uri",
+        ),
+    ] {
+        let error = Properties::default().with_environment([(variable, value)]).unwrap_err();
+        assert_eq!(error.problems()[0].key, key, "{error}");
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::{Properties, eager};
 use crate::config::address::{Owner, Unknown};
+use crate::config::choices::StageName;
 use crate::config::environment::{self, Known};
 use crate::config::error::{ConfigError, Issues, Place, Warning};
 use crate::config::identity::Identity;
@@ -13,6 +14,9 @@ use crate::config::simple::{self, SimpleInstanceProperties};
 use crate::config::values::Values;
 use crate::config::variables::Variables;
 use std::collections::{BTreeMap, HashSet};
+
+/// What tells the client of a subset.
+const NUMBERS: [&str; 2] = ["subset.instance-id", "subset.ordinal"];
 
 impl Properties {
     /// Reads again what depends on more than one layer, which is nearly everything: a variable may name the profile whose
@@ -37,6 +41,7 @@ impl Properties {
             layer.check_routes(&mut issues);
         }
         self.instances = self.read_instances(&mut issues);
+        self.look_at_subsets(&mut issues);
         if !issues.problems.is_empty() {
             return Err(ConfigError::new(issues.problems));
         }
@@ -85,6 +90,34 @@ impl Properties {
         }
         self.identity = Identity::of(&resolver);
         (self.code, self.environment, self.file) = (code, environment, file);
+    }
+
+    /// Warns when the clients of a subset cannot be told from each other: all of them would choose the same instances.
+    fn look_at_subsets(&self, issues: &mut Issues) {
+        let Some(instance) = self.identity.instance.as_deref().filter(|_| self.identity.shared) else {
+            return;
+        };
+        let told = |owner: &Owner| {
+            let mut sections = self.layers().into_iter().filter_map(|layer| layer.sections.get(owner));
+            sections.any(|one| NUMBERS.iter().any(|name| one.has(name)))
+        };
+        if told(&Owner::Global) {
+            return;
+        }
+        for layer in self.layers() {
+            for (owner, section) in &layer.sections {
+                let subset = |word: &&str| StageName::read(word) == Some(StageName::Subset);
+                let Some(setting) = section.setting("configurations") else { continue };
+                if section.words("configurations").iter().any(subset) && !told(owner) {
+                    let reason = format!(
+                        "all processes of the application are \"{instance}\" here, so all of them choose the same \
+                         subset: neither a host name (HOSTNAME) nor spring.application.instance_id is known; \
+                         subset.instance-id or subset.ordinal tells them apart"
+                    );
+                    issues.warn(&setting.key, &setting.place, None, reason);
+                }
+            }
+        }
     }
 
     fn read_instances(&self, issues: &mut Issues) -> Vec<(String, Vec<SimpleInstanceProperties>)> {
