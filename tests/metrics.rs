@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use evenkeel::call::call;
-use evenkeel::config::{Properties, RetryBudgetProperties, RetryProperties, StatsProperties};
+use evenkeel::config::{LiveProperties, Properties, RetryBudgetProperties, RetryProperties, StatsProperties};
 use evenkeel::discovery::SimpleDiscovery;
 use evenkeel::health::{HealthCheck, HealthProbe, ProbeError};
 use evenkeel::policy::RoundRobin;
@@ -524,5 +524,27 @@ fn the_alerts_of_the_guide_ask_for_meters_that_there_are() {
     assert!(asked.len() >= 12, "{asked:?}");
     for name in asked {
         assert!(exported.contains(name), "{name} is none of {exported:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happens_while_nobody_measures_is_not_counted_later() {
+    let recorder = Recorder::default();
+    let _here = metrics::set_default_local_recorder(&recorder);
+    let registry = Live::new(list("a b"));
+    let live = LiveProperties::new(Properties::default());
+    let balancers = LoadBalancers::builder(registry.source()).live(live.clone()).build().unwrap();
+    let orders = balancers.get("orders").unwrap();
+    orders.ready().await.unwrap();
+    let mut expected = 0;
+    for (on, count) in [(false, 5), (true, 7), (false, 11), (true, 13)] {
+        live.replace(Properties::default().set("stats.enabled", on).unwrap());
+        settle().await;
+        picks(&orders, count).await;
+        balancers.collector().publish();
+        expected += if on { count as u64 } else { 0 };
+        if expected > 0 {
+            assert_eq!(recorder.count(&own("cache.hits")), expected, "after {count} with {on}");
+        }
     }
 }
