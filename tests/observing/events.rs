@@ -17,7 +17,7 @@ use evenkeel::discovery::{
 use evenkeel::health::{HealthCheck, HealthProbe, ProbeError};
 use evenkeel::observe::{Completion, Lifecycle};
 use evenkeel::policy::{Candidates, Needs, Picker, Policy, RoundRobin};
-use evenkeel::supplier::{FixedSupplier, ListStage, MetadataRoute, Rank, StageCx};
+use evenkeel::supplier::{ApiVersion, FixedSupplier, ListStage, MetadataRoute, Rank, StageCx, Subset};
 use evenkeel::{
     Failure, InstanceState, LoadBalancer, LoadBalancers, Outcome, Request, ServiceId, ServiceInstance,
     ServiceInstanceListSupplier, SupplierBuilder, async_trait,
@@ -463,6 +463,32 @@ async fn properties_that_change() {
     one("properties are not reloaded: the last good ones stay in force", "error", "changing.yml");
     Properties::parse("evenkeel.cache.tll: 5s", Format::Yaml, "odd.yml").unwrap();
     one("a property has no effect", "warning", "odd.yml");
+    let text = "spring.cloud.loadbalancer.call-get-with-request-on-delegates: true";
+    Properties::parse(text, Format::Yaml, "spring.yml").unwrap();
+    one("a property is accepted and has no meaning here", "warning", "spring.yml");
+}
+
+#[tokio::test(start_paused = true)]
+async fn subsets_without_an_id_and_versions_that_are_none() {
+    listen();
+    // Without a seed, the id is one of the process.
+    let registry = SimpleDiscovery::new();
+    let subsets =
+        SupplierBuilder::new("subsets").with_discovery_client(registry).with_subset(Subset::of_size(2));
+    drop(subsets.build().unwrap());
+    one(
+        "no id of this client is known: its subsets are those of an id of this process",
+        "service",
+        "subsets",
+    );
+
+    let registry = SimpleDiscovery::new();
+    registry.set(&service("versions"), with("API_VERSION", "a=1.0-beta b=2"));
+    let versions = ApiVersion::default().with_header("x-version").with_fallback(true);
+    let balancer = over(chain("versions", registry).with_api_version(versions));
+    pick(&balancer).await;
+    let said = one("an API version cannot be read: the instance has none", "service", "versions");
+    assert!(said.fields["value"].contains("1.0-beta"), "{said:?}");
 }
 
 #[tokio::test(start_paused = true)]

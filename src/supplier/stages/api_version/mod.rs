@@ -208,7 +208,7 @@ impl ApiVersion {
             if told.insert(hash) {
                 tracing::warn!(
                     service = instance.service_id().map(tracing::field::display), %instance, key = KEY, value = ?text,
-                    "it has no API version that could be read: one to three numbers such as 1.2 are expected"
+                    "an API version cannot be read: the instance has none"
                 );
             }
         }

@@ -112,8 +112,7 @@ impl Subset {
                     let id = draw(Random::new(None));
                     tracing::info!(
                         %service, client = %id,
-                        "no id of this client is known: its subsets are drawn by an id of this process, and a restart \
-                         changes them; subset.instance-id or subset.ordinal keeps them"
+                        "no id of this client is known: its subsets are those of an id of this process"
                     );
                     id
                 })),
