@@ -483,3 +483,23 @@ async fn a_call_whose_time_is_up_takes_nothing_from_the_budget() {
     }
     support::calls::scripted(&lb, "GET", &script).await.0.unwrap_err();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_cannot_be_sent_is_given_back_to_the_budget() {
+    let budget = evenkeel::config::RetryBudgetProperties::default().with_percent(0).with_min_per_second(1);
+    let lb = support::calls::retrying("a b", RetryProperties::default().with_budget(budget));
+    let request = http::Request::get("lb://orders/").body(()).unwrap();
+    let view = HttpView::of(&request);
+    for _ in 0..100 {
+        // A body that is a stream.
+        let send = |_: &Choice, attempt: u32| {
+            (attempt == 1).then_some(async { Err::<Reply, _>(error(Failure::Reset)) })
+        };
+        call(&lb, &Request::of(&view), judge, send).await.unwrap_err();
+    }
+    let script = [End::Fail(Failure::Reset), End::Status(200)];
+    for _ in 0..10 {
+        support::calls::scripted(&lb, "GET", &script).await.0.unwrap();
+    }
+    support::calls::scripted(&lb, "GET", &script).await.0.unwrap_err();
+}

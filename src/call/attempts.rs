@@ -10,7 +10,7 @@ use super::plan::{Plan, Step};
 use super::running::Running;
 use crate::balancer::CallSettings;
 use crate::choice::Anchor;
-use crate::{Choice, Failure, Lease, LoadBalancer, Outcome, Request, ServiceInstance, Tried};
+use crate::{Choice, ChooseError, Failure, Lease, LoadBalancer, Outcome, Request, ServiceInstance, Tried};
 
 /// A response, with the lease under which it came.
 #[derive(Debug)]
@@ -154,11 +154,7 @@ where
         } else {
             let avoiding = request.with_tried(&tried);
             let wanted = if retry.avoid_previous_instance || unreached { &avoiding } else { request };
-            let chosen = match protocol.deadline().filter(|_| last.is_some()) {
-                Some(end) => tokio::time::timeout_at(end, balancer.choose(wanted)).await.ok(),
-                None => Some(balancer.choose(wanted).await),
-            };
-            match chosen {
+            match choose(balancer, wanted, protocol.deadline().filter(|_| last.is_some())).await {
                 // Nobody else is left: it was just not reached.
                 Some(Ok(mut choice)) if unreached && dead.has(&choice) => {
                     choice.hush();
@@ -223,6 +219,7 @@ where
         if step == Step::Stop {
             return finish(running, balancer, names, last);
         }
+        running.paid = step == Step::Same || !unreached;
         tracing::debug!(%service, attempt = number, %outcome, same_instance = step == Step::Same, "a call is repeated");
         if let Some(pause) = pause {
             tokio::time::sleep(pause).await;
@@ -246,6 +243,18 @@ fn withdraw(balancer: &LoadBalancer, calls: &CallSettings, outcome: Outcome) -> 
     left
 }
 
+/// An instance; `None` if it takes until `end`.
+async fn choose(
+    balancer: &LoadBalancer,
+    request: &Request<'_>,
+    end: Option<Instant>,
+) -> Option<Result<Choice, ChooseError>> {
+    match end {
+        Some(end) => tokio::time::timeout_at(end, balancer.choose(request)).await.ok(),
+        None => Some(balancer.choose(request).await),
+    }
+}
+
 /// Gives the caller what there is.
 fn finish<R, E: fmt::Display>(
     running: Running,
@@ -255,6 +264,9 @@ fn finish<R, E: fmt::Display>(
 ) -> Result<Answered<R>, CallError<E>> {
     let service = balancer.service_id();
     let attempts = running.attempts;
+    if running.paid {
+        balancer.service_state().give_back();
+    }
     match last {
         Some(Last::Response(response)) => match (running.into_lease(), tried.last()) {
             (Some(lease), Some(instance)) => {

@@ -36,8 +36,8 @@ impl<'a> Plan<'a> {
         Self { retry, repeatable, same: 0, next: 0, retries: 0 }
     }
 
-    /// The step after an attempt that ended so. `take` takes a retry from the budget of the service; it is asked only if
-    /// something was sent, and nothing else stands against the retry.
+    /// The step after an attempt that ended so. `take` takes a retry from the budget of the service; it is not
+    /// asked for another instance after one that heard nothing, nor if anything else stands against the retry.
     pub(super) fn after(&mut self, outcome: Outcome, take: impl Fn() -> bool) -> Step {
         let never_sent = outcome == Outcome::Failure(Failure::Connect);
         let step = if !self.is_retryable(outcome) {
@@ -52,7 +52,12 @@ impl<'a> Plan<'a> {
         let step = match step {
             // Whatever the method and the properties: nothing was sent, so nothing can happen twice.
             Step::Stop if never_sent && self.next == 0 => Step::Next,
-            Step::Same | Step::Next if !never_sent && !take() => Step::Stop,
+            // The same instance again is a retry in any case; another one costs nothing if this one heard nothing.
+            Step::Same if !take() => {
+                let goes_on = self.next == 0 || self.next < self.retry.max_retries_on_next_service_instance;
+                if never_sent && goes_on { Step::Next } else { Step::Stop }
+            }
+            Step::Next if !never_sent && !take() => Step::Stop,
             step => step,
         };
         match step {
@@ -183,7 +188,9 @@ mod tests {
     fn a_budget_that_is_used_up_stops_what_was_sent() {
         let retry = retry(1, 1);
         assert_eq!(Plan::new(&retry, Some("GET")).after(RESET, || false), Step::Stop);
-        assert_eq!(Plan::new(&retry, Some("GET")).after(REFUSED, || false), Step::Same);
+        // To another instance what was never sent goes in any case, but not to the same one again.
+        let mut plan = Plan::new(&retry, Some("GET"));
+        assert_eq!([(); 2].map(|()| plan.after(REFUSED, || false)), [Step::Next, Step::Stop]);
     }
 
     #[test]

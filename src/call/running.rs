@@ -20,6 +20,8 @@ pub(super) struct Running {
     /// What the open attempt reports when the call goes no further.
     outcome: Outcome,
     pub(super) attempts: u32,
+    /// Whether the budget of the service paid for an attempt that has not begun.
+    pub(super) paid: bool,
     told: Option<Box<Told>>,
 }
 
@@ -59,13 +61,14 @@ impl Running {
             told.tell("on_start", |one| one.on_start(&CallStart { call: &told.info, request }));
             Box::new(told)
         });
-        Self { open: None, outcome: Outcome::Cancelled, attempts: 0, told }
+        Self { open: None, outcome: Outcome::Cancelled, attempts: 0, paid: false, told }
     }
 
     /// The attempt on `choice` begins; what is open ends.
     pub(super) fn begin(&mut self, choice: Choice, request: &Request<'_>) {
         self.end(self.outcome);
         self.attempts = self.attempts.saturating_add(1);
+        self.paid = false;
         if let Some(told) = &mut self.told {
             told.begin(&choice, self.attempts, request);
         }

@@ -203,3 +203,35 @@ impl fmt::Display for TargetError {
 }
 
 impl std::error::Error for TargetError {}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_url_is_cut_where_its_address_ends_and_nothing_is_lost(url in "(lb:)?[a-z]{0,2}[:/?#@.x]{0,12}") {
+            let UrlParts { scheme, authority, rest } = UrlParts::of(&url);
+            let before = match scheme {
+                Some(scheme) => format!("{scheme}://"),
+                None if url.starts_with("//") => "//".to_owned(),
+                None => String::new(),
+            };
+            prop_assert_eq!(format!("{before}{authority}{rest}"), url.clone());
+            let ends = ['/', '?', '#'];
+            prop_assert!(!authority.contains(ends) && !scheme.unwrap_or_default().contains(ends));
+            prop_assert!(rest.is_empty() || rest.starts_with(ends));
+            // Whatever the caller wrote, the address is that of the instance.
+            let instance = ServiceInstance::new("h.test", 81).unwrap();
+            let target = Target::of(&instance, scheme, false).unwrap();
+            let address = format!("{}://h.test:81/", target.scheme());
+            prop_assert!(target.rewrite(&url).starts_with(&address), "{}", target.rewrite(&url));
+            let again = target.reconstruct(&url);
+            let parts = UrlParts::of(&again);
+            prop_assert_eq!(parts.rest, rest);
+            prop_assert_eq!(parts.authority.rsplit('@').next(), Some("h.test:81"));
+        }
+    }
+}

@@ -103,8 +103,14 @@ impl Lifecycles {
                 false
             })
         };
+        let order = |one: &Arc<dyn Lifecycle>| {
+            catch_unwind(AssertUnwindSafe(|| one.order())).unwrap_or_else(|_| {
+                panicked.tell(service, &**one, "order");
+                0
+            })
+        };
         let mut wanted: Vec<_> = all.iter().filter(supports).cloned().collect();
-        wanted.sort_by_key(|one| one.order());
+        wanted.sort_by_cached_key(order);
         Self { all: wanted.into(), panicked }
     }
 

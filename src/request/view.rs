@@ -323,4 +323,15 @@ mod tests {
             assert_eq!(Url(url).path().as_deref(), Some(path), "{url}");
         }
     }
+
+    #[test]
+    fn a_url_inside_of_a_path_is_a_part_of_it() {
+        for (url, path) in [
+            ("/go/http://other/x?y", "/go/http://other/x"),
+            ("/login?next=http://other/x", "/login"),
+            ("lb://orders/go/http://other/x", "/go/http://other/x"),
+        ] {
+            assert_eq!(path_of(url), path);
+        }
+    }
 }

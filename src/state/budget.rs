@@ -40,6 +40,12 @@ impl Slot {
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
+    /// Takes one away; whether there was one in the window.
+    fn remove(&self, now: u32) -> bool {
+        let less = |word: u64| (self.count(now) > 0).then(|| word.saturating_sub(1));
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
     fn count(&self, now: u32) -> u64 {
         let word = self.0.load(Ordering::Relaxed);
         let second = word >> 32;
@@ -68,6 +74,15 @@ impl Budget {
         }
         left
     }
+
+    /// Gives back a retry that was taken a moment ago and did not begin.
+    pub(crate) fn give_back(&self, second: u32) {
+        let _taking = self.taking.lock();
+        let _ = (0..WINDOW).any(|age| {
+            let at = second.saturating_sub(age);
+            self.retries[(at % WINDOW) as usize].remove(second)
+        });
+    }
 }
 
 #[cfg(all(test, not(evenkeel_loom)))]
@@ -95,6 +110,21 @@ mod tests {
         assert_eq!((0..100).filter(|_| budget.withdraw(12, 20, 0)).count(), 20);
         assert!(!budget.withdraw(13, 20, 0), "the calls of second 3 are forgotten in second 13");
         assert!(!budget.withdraw(u32::MAX, 20, 0));
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_again_and_no_more_than_was_taken() {
+        let budget = Budget::default();
+        let granted = |second| (0..1_000).filter(|_| budget.withdraw(second, 0, 1)).count();
+        budget.give_back(0);
+        assert_eq!((granted(0), granted(3)), (10, 0));
+        // Also when a pause lies between.
+        (0..4).for_each(|_| budget.give_back(7));
+        assert_eq!(granted(7), 4);
+        budget.give_back(40);
+        assert_eq!(granted(40), 10);
+        (0..99).for_each(|_| budget.give_back(u32::MAX));
+        assert_eq!(granted(u32::MAX), 10);
     }
 
     #[test]

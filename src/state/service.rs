@@ -144,6 +144,11 @@ impl ServiceState {
         self.budget.withdraw(self.second(), percent, min_per_second)
     }
 
+    /// Returns a retry that was taken and did not begin.
+    pub(crate) fn give_back(&self) {
+        self.budget.give_back(self.second());
+    }
+
     fn second(&self) -> u32 {
         u32::try_from(self.now() / 1_000_000_000).unwrap_or(u32::MAX)
     }

@@ -197,3 +197,45 @@ async fn instances_that_stand_in_the_properties_follow_them() {
     let fixed = LoadBalancers::configured(of(&[7])).build().unwrap();
     assert_eq!(pick(&fixed, "ORDERS").await, "10.0.0.1:7");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_the_code_at_a_change_ends_neither_what_is_in_force_nor_the_changes_to_come() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    static BREAKS: AtomicBool = AtomicBool::new(false);
+    #[derive(Debug)]
+    struct Unordered;
+    impl evenkeel::observe::Lifecycle for Unordered {
+        fn order(&self) -> i32 {
+            assert!(!BREAKS.load(Ordering::SeqCst), "on purpose");
+            0
+        }
+    }
+    for broken in ["chain", "order"] {
+        BREAKS.store(false, Ordering::SeqCst);
+        let live = LiveProperties::new(Properties::default());
+        let balancers = LoadBalancers::builder(Registry::new(Duration::ZERO))
+            .live(live.clone())
+            .lifecycle(Unordered)
+            .lifecycle(Unordered)
+            .service("orders", move |service| {
+                service.chain(move |chain| {
+                    assert!(broken != "chain" || !BREAKS.load(Ordering::SeqCst), "on purpose");
+                    chain
+                })
+            })
+            .build()
+            .unwrap();
+        pick(&balancers, "orders").await;
+        support::settle().await;
+        let in_force = || balancers.properties(&support::orders()).cache.ttl.as_secs();
+        BREAKS.store(true, Ordering::SeqCst);
+        change(&live, |properties| properties.set("cache.ttl", "7s")).await;
+        // A chain that cannot be made changes nothing; who has no order stands at 0.
+        let expected = if broken == "chain" { (35, 1) } else { (7, 2) };
+        assert_eq!((in_force(), version(&balancers, "orders")), expected, "{broken}");
+        pick(&balancers, "orders").await;
+        BREAKS.store(false, Ordering::SeqCst);
+        change(&live, |properties| properties.set("cache.ttl", "9s")).await;
+        assert_eq!(in_force(), 9, "{broken}");
+    }
+}

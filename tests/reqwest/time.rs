@@ -54,3 +54,15 @@ async fn the_wait_for_a_list_is_no_part_of_the_limit_of_a_call() {
         assert_eq!(live.served(), 2);
     }
 }
+
+#[tokio::test]
+async fn a_limit_that_make_set_holds_for_each_attempt() {
+    let (one, two) = (Server::start(Act::Hang).await, Server::start(Act::Hang).await);
+    let limit = Duration::from_millis(400);
+    let balancers = balancers([one.instance("a"), two.instance("b")], Properties::default());
+    let http = balancers.reqwest(move |_| reqwest::Client::builder().timeout(limit)).unwrap();
+    let start = Instant::now();
+    let error = http.get("lb://orders/x").send().await.unwrap_err();
+    assert_eq!(error.tried().len(), 2);
+    assert!(start.elapsed() >= 2 * limit, "{:?}", start.elapsed());
+}

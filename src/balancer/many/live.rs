@@ -1,5 +1,6 @@
 //! Properties that change while balancers run.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -30,10 +31,14 @@ async fn apply_changes(inner: Weak<Inner>, mut changes: tokio::sync::watch::Rece
         let Some(strong) = inner.upgrade() else { return };
         // The first time nothing changed, unless somebody was faster than this task.
         if strong.recipe.in_force.load().properties != properties {
-            match strong.apply(properties) {
-                Ok(services) => tracing::info!(services, "changed properties are in force"),
-                Err(error) => {
+            // The code that shapes the chains is the user's: a panic in it must not end the changes to come.
+            match catch_unwind(AssertUnwindSafe(|| strong.apply(properties))) {
+                Ok(Ok(services)) => tracing::info!(services, "changed properties are in force"),
+                Ok(Err(error)) => {
                     tracing::error!(%error, "changed properties are not applied: the old ones stay in force");
+                }
+                Err(_) => {
+                    tracing::error!("the code of a service panicked when changed properties were applied");
                 }
             }
         }

@@ -214,9 +214,9 @@ impl Protocol<Response, Attempt> for Http<'_> {
             Err(Attempt::Target(_) | Attempt::Url(..)) => Outcome::Cancelled,
             Err(Attempt::Reqwest(error)) if error.is_builder() => Outcome::Cancelled,
             Err(Attempt::Reqwest(error)) => Outcome::Failure(failure_of(error)),
-            // The instance answered, and the call may have had its effect.
+            // The instance answered, and the call may have had its effect: only what is safe may be repeated.
             Err(Attempt::Redirected(error)) => Outcome::Failure(match failure_of(error) {
-                Failure::Connect => Failure::Other,
+                Failure::Connect => Failure::Reset,
                 failure => failure,
             }),
         }

@@ -33,8 +33,8 @@
 //! sent once only. The lease ends with the body of the response: read it, or drop it.
 //!
 //! **Redirects** are followed as the settings of the instance's client say, by reqwest's default ten times; where they lead
-//! is not balanced. A call that was redirected was sent, so it is not repeated if that place is not reached. With a redirect
-//! policy of your own (other than `none`) nobody can tell, and it counts as never sent.
+//! is not balanced. A call that was redirected was sent: if that place is not reached, it counts as one whose connection
+//! broke, and only a safe method is repeated. With a redirect policy of your own (other than `none`) nobody can tell, and it counts as never sent.
 //!
 //! **TLS, HTTP/2 and the rest** are features of reqwest, of which this crate asks for none. Name them in your own
 //! `Cargo.toml`, and the clients here have them:
