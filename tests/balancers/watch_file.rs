@@ -26,7 +26,7 @@ async fn a_file_that_changes_is_applied_whole_or_not_at_all() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("application.yml");
     write(&path, "evenkeel: {zone: one, clients: {orders: {cache.ttl: 5s}}}");
-    let broken = || logged(&["properties not reloaded", "soon"]);
+    let broken = || logged(&["properties are not reloaded", "soon"]);
     let refused = || logged(&["changed properties are not applied", "\"users\""]);
     assert_eq!((broken(), refused()), (0, 0));
     for given in [false, true] {
