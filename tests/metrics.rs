@@ -362,6 +362,25 @@ async fn a_lease_that_outlives_instance_and_balancer_ends_its_series() {
     assert_eq!(cancelled.values().map(|series| series.count).sum::<u64>(), 1);
 }
 
+/// As a thread does that picked once and never again.
+#[tokio::test(start_paused = true)]
+async fn who_holds_an_old_snapshot_keeps_one_handle_of_an_instance_at_most() {
+    let recorder = Recorder::default();
+    let _here = metrics::set_default_local_recorder(&recorder);
+    let registry = Live::new(list("a"));
+    let balancer = measured(chain(registry.source()));
+    for status in [200, 404, 500] {
+        balancer.choose(&Request::EMPTY).await.unwrap().complete(Outcome::Status(status));
+    }
+    let old = balancer.snapshot();
+    registry.set(list("b")).await;
+    assert_eq!(recorder.held(), 3);
+    advance(130.0).await;
+    registry.set(list("c")).await;
+    assert_eq!((balancer.tracked(), recorder.held()), (2, 1));
+    drop(old);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_handle_that_nobody_used_for_a_minute_is_asked_for_anew() {
     let recorder = Recorder::default();
