@@ -442,6 +442,7 @@ async fn properties_that_change() {
         .live(live.clone())
         .service("shaped", move |service| {
             service.chain(move |chain| match counting.fetch_sub(1, Ordering::SeqCst) {
+                1_000 => panic!("shaped on purpose"),
                 1 => chain.with_metadata_route(MetadataRoute::by("x")),
                 _ => chain,
             })
@@ -458,6 +459,10 @@ async fn properties_that_change() {
     live.replace(Properties::default().set("cache.ttl", "8s").unwrap());
     settle().await;
     one("changed properties are not applied: the old ones stay in force", "error", "shaped");
+    asked.store(1_000, Ordering::SeqCst);
+    live.replace(Properties::default().set("cache.ttl", "9s").unwrap());
+    settle().await;
+    one("the code of a service panicked when changed properties were applied", "panic", "shaped on purpose");
     let bad = |_: &Properties| Properties::parse("evenkeel.cache.ttl: soon", Format::Yaml, "changing.yml");
     live.reload(bad).unwrap_err();
     one("properties are not reloaded: the last good ones stay in force", "error", "changing.yml");

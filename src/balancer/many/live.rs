@@ -37,8 +37,13 @@ async fn apply_changes(inner: Weak<Inner>, mut changes: tokio::sync::watch::Rece
                 Ok(Err(error)) => {
                     tracing::error!(%error, "changed properties are not applied: the old ones stay in force");
                 }
-                Err(_) => {
-                    tracing::error!("the code of a service panicked when changed properties were applied");
+                Err(panic) => {
+                    let texts = (panic.downcast_ref::<&str>().copied(), panic.downcast_ref::<String>());
+                    let panic = texts.0.or(texts.1.map(String::as_str)).unwrap_or_default();
+                    tracing::error!(
+                        panic,
+                        "the code of a service panicked when changed properties were applied"
+                    );
                 }
             }
         }
