@@ -39,6 +39,7 @@ fn main() -> ExitCode {
     every_stage(&mut bars, &runtime);
     a_later_attempt(&mut bars, &runtime);
     measured(&mut bars, &runtime);
+    by_latency(&mut bars, &runtime);
     growth(&mut bars, &runtime);
     two_threads(&mut bars, &runtime);
     publish(&mut bars, &runtime);
@@ -155,6 +156,26 @@ fn measured(bars: &mut Bars, runtime: &Runtime) {
         let plain = subjects::simple(runtime, Kind::RoundRobin, n);
         let balancer = subjects::measured(runtime, n);
         bars.noisy(&format!("measured pick and completion / pick + 2 clocks, n = {n}"), AtMost(1.5), || {
+            timing::picks(
+                |count| {
+                    for _ in 0..count {
+                        black_box(Instant::now());
+                        tries(&plain, &Request::EMPTY, 1);
+                        black_box(Instant::now());
+                    }
+                },
+                |count| completes(&balancer, count),
+            )
+        });
+    }
+}
+
+/// In units of a round robin pick, and two readings of the clock; weights from 1 to 5 on both sides.
+fn by_latency(bars: &mut Bars, runtime: &Runtime) {
+    for n in SIZES {
+        let plain = subjects::weighted(runtime, Kind::RoundRobin, n);
+        let balancer = subjects::weighted(runtime, Kind::PeakEwma, n);
+        bars.noisy(&format!("peak EWMA and completion / pick + 2 clocks, n = {n}"), AtMost(1.6), || {
             timing::picks(
                 |count| {
                     for _ in 0..count {

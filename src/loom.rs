@@ -13,13 +13,14 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32 as Ghost;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
 use loom::thread;
 
 use crate::choice::Failure;
 use crate::policy::{POSITION_MASK, PickCx, Set};
 use crate::random::Random;
-use crate::state::{Claim, Fitness, InstanceState, ServiceState};
+use crate::state::{Claim, Fitness, InstanceState, Pace, ServiceState};
 use crate::supplier::driver::Freshness;
 use crate::{Choice, Outcome, Request, ServiceId, ServiceInstance};
 
@@ -142,7 +143,7 @@ fn the_count_in_flight_returns_to_zero() {
                     Claim::Taken => return,
                     claim => claim == Claim::Probe,
                 };
-                let lease = Choice::new(state, probe);
+                let lease = Choice::new(state, probe, 0);
                 assert!((1..=2).contains(&state.in_flight()), "{} in flight", state.in_flight());
                 if probe {
                     assert_eq!(probing.fetch_add(1, SeqCst), 0, "two calls probe one instance");
@@ -164,6 +165,48 @@ fn the_count_in_flight_returns_to_zero() {
             assert!(state.fits(), "with its back-off over it is usable, or due for a probing call");
         });
     }
+}
+
+/// Two answers of one moment, and a pick that reads between them: the peak stays, and no mean is half of one and half of
+/// another.
+#[test]
+fn a_peak_is_never_lost_and_a_mean_is_read_whole() {
+    const DECAY: Duration = Duration::from_secs(10);
+    model(|| {
+        let pace = Arc::new(Pace::default());
+        let others = [5_000_000, 9_000_000].map(|took| {
+            let pace = Arc::clone(&pace);
+            thread::spawn(move || pace.observe(0, took, DECAY))
+        });
+        let read = pace.latency(0, 0, DECAY);
+        assert!([None, Some(5e6), Some(9e6)].contains(&read), "{read:?}");
+        for other in others {
+            other.join().unwrap();
+        }
+        assert_eq!(pace.latency(0, 0, DECAY), Some(9e6));
+    });
+}
+
+/// Calls that begin and end beside each other leave no age behind.
+#[test]
+fn ages_of_calls_that_ended_are_gone() {
+    model(|| {
+        let pace = Arc::new(Pace::default());
+        let call = |pace: &Pace, started: u64| {
+            pace.enter(started);
+            thread::yield_now();
+            pace.leave(started);
+        };
+        let other = {
+            let pace = Arc::clone(&pace);
+            thread::spawn(move || call(&pace, 7))
+        };
+        call(&pace, 3);
+        other.join().unwrap();
+        // With one call that began at 0, the sum of the others would show.
+        pace.enter(0);
+        assert_eq!(pace.latency(1_000, 1, Duration::from_secs(10)), Some(1_000.0));
+    });
 }
 
 // -------------------------------------------------------------------------------------------------------- freshness
@@ -317,7 +360,7 @@ fn no_turn_is_taken_twice_or_left_out() {
             let set = Arc::new(Set { states: Box::default(), cursor: Arc::default(), offsets: [first, 0] });
             let turns = |set: &Set| {
                 let random = Random::new(Some(1));
-                let mut cx = PickCx { set, request: &Request::EMPTY, random: &random, rule: None };
+                let mut cx = PickCx { set, request: &Request::EMPTY, random: &random, rule: None, now: 0 };
                 [cx.turn(), cx.turn()]
             };
             let other = {

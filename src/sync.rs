@@ -4,10 +4,10 @@
 #[cfg(not(evenkeel_loom))]
 pub(crate) use parking_lot::Mutex;
 #[cfg(not(evenkeel_loom))]
-pub(crate) use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+pub(crate) use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 #[cfg(evenkeel_loom)]
-pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 #[cfg(evenkeel_loom)]
 pub(crate) use model::Mutex;
 

@@ -125,7 +125,7 @@ fn presets_change_defaults_only() {
     assert_eq!(kubernetes.stale_if_error, Staleness::For(seconds(300)));
     assert!(!kubernetes.empty_guard_for_watch);
     let modern = yaml("evenkeel.preset: modern").effective("orders");
-    assert_eq!(modern.policy, PolicyName::LeastRequest);
+    assert_eq!(modern.policy, PolicyName::PeakEwma);
     assert_eq!(modern.stale_if_error, Staleness::Unbounded);
 
     // The weakest layer that says something still beats the preset of the strongest.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use evenkeel::config::{ApiVersionMatch, StatsProperties};
 use evenkeel::health::{HealthCheck, HealthProbe, ProbeError};
-use evenkeel::policy::{LeastRequest, RandomPick, RoundRobin};
+use evenkeel::policy::{LeastRequest, PeakEwma, RandomPick, RoundRobin};
 use evenkeel::supplier::{ApiVersion, MetadataRoute, Source, StickySession, Subset};
 use evenkeel::{
     ChooseExt, LoadBalancer, Outcome, ReactiveLoadBalancer, Request, ServiceInstance, SupplierBuilder,
@@ -22,6 +22,7 @@ pub enum Kind {
     RoundRobin,
     Random,
     P2c,
+    PeakEwma,
 }
 
 impl fmt::Display for Kind {
@@ -30,6 +31,7 @@ impl fmt::Display for Kind {
             Self::RoundRobin => "round robin",
             Self::Random => "random",
             Self::P2c => "P2C",
+            Self::PeakEwma => "peak EWMA",
         })
     }
 }
@@ -47,6 +49,7 @@ fn scattered(
         Kind::RoundRobin => warm(runtime, chain, RoundRobin::default()),
         Kind::Random => warm(runtime, chain, RandomPick),
         Kind::P2c => warm(runtime, chain, LeastRequest),
+        Kind::PeakEwma => warm(runtime, chain, PeakEwma::default()),
     };
     drop(pins);
     balancer

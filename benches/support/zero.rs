@@ -14,7 +14,7 @@ use super::recorder::Counted;
 use super::subjects::{self, Kind};
 use super::{chain, lists, warm};
 
-const KINDS: [Kind; 3] = [Kind::RoundRobin, Kind::Random, Kind::P2c];
+const KINDS: [Kind; 4] = [Kind::RoundRobin, Kind::Random, Kind::P2c, Kind::PeakEwma];
 const N: usize = 100;
 /// Enough for the turns of a wheel that meets the tried ones.
 const PICKS: usize = 300;

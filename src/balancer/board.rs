@@ -204,7 +204,11 @@ impl Board {
         let all = Heard::default()
             .outcomes(needs.outcomes() || heard)
             .times(needs.clock() || heard || meters.is_some())
-            .meters(meters.is_some());
+            .meters(meters.is_some())
+            .pace(needs.pace().is_some());
+        if let Some(pace) = needs.pace() {
+            self.service.set_pace(pace);
+        }
         let mut members: Vec<Member> = Vec::with_capacity(usable.len());
         for instance in usable {
             let (weight, wrong) = control.chain.weights.weigh(&instance);

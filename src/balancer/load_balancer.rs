@@ -8,12 +8,13 @@ use tokio::sync::watch;
 use super::board::{Board, age};
 use super::calls::CallSettings;
 use super::snapshot::{Refused, Wanted};
+use super::view::Picked;
 use super::{ChooseError, ChooseErrorKind, Choosing, LoadBalancerBuilder, ReactiveLoadBalancer, Snapshot};
 use crate::choice::{Failure, Outcome};
 use crate::discovery::{SourceHealth, SupplyError};
 use crate::observe::{AttemptEnd, Meters};
 use crate::policy::Policy;
-use crate::state::{Claim, InstanceState, ServiceState, Sink};
+use crate::state::{InstanceState, ServiceState, Sink};
 use crate::supplier::driver::{Driver, Unready};
 use crate::supplier::{Chained, FixedSupplier, Hub, Reason, Supplier};
 use crate::{BoxFuture, Choice, InvalidServiceId, Request, ServiceId, ServiceInstance};
@@ -269,14 +270,14 @@ impl LoadBalancer {
             Some(Err(refused)) => return Err(self.refused(snapshot, refused, request)),
             None => None,
         };
-        let Some((state, probe)) = picked else {
+        let Some(picked) = picked else {
             let reason = if snapshot.is_empty() { snapshot.reason } else { Reason::NotPicked };
             return Err(self.nothing(snapshot, reason));
         };
         if snapshot.told {
-            return Ok(tell(snapshot, request, Choice::new(state, probe)));
+            return Ok(tell(snapshot, request, picked.lease()));
         }
-        Ok(Choice::new(state, probe))
+        Ok(picked.lease())
     }
 
     #[cold]
@@ -326,18 +327,11 @@ fn tell(snapshot: &Snapshot, request: &Request<'_>, choice: Choice) -> Choice {
 
 /// The instance that a request wants, unless it is out of use or was tried.
 #[inline(never)]
-fn prefer<'a>(
-    state: &'a Arc<InstanceState>,
-    request: &Request<'_>,
-) -> Option<(&'a Arc<InstanceState>, bool)> {
+fn prefer<'a>(state: &'a Arc<InstanceState>, request: &Request<'_>) -> Option<Picked<'a>> {
     if request.tried().is_some_and(|tried| tried.contains(state.uid())) {
         return None;
     }
-    match state.claim() {
-        Claim::Usable => Some((state, false)),
-        Claim::Probe => Some((state, true)),
-        Claim::Taken => None,
-    }
+    Picked::claim(state, 0)
 }
 
 impl ReactiveLoadBalancer for LoadBalancer {

@@ -4,7 +4,7 @@ use crate::policy::{Candidates, Cursor, Level, PickCx, Picker, Policy, Rule, Set
 use crate::random::Random;
 use crate::state::{Claim, InstanceState};
 use crate::sync::Ordering;
-use crate::{Request, Weight};
+use crate::{Choice, Request, Weight};
 
 /// A set to pick from - the whole list, or a group - with its picker. Built when the list changes, never after.
 pub(crate) struct View {
@@ -15,6 +15,34 @@ pub(crate) struct View {
     stood: [Stand; 2],
     /// Where to look when nothing is left here.
     pub(super) wider: Option<Arc<View>>,
+}
+
+/// Who was picked.
+#[derive(Clone, Copy)]
+pub(super) struct Picked<'a> {
+    pub(super) state: &'a Arc<InstanceState>,
+    /// Its call probes it.
+    pub(super) probe: bool,
+    /// When, on the service's clock; 0 if the clock was not read.
+    pub(super) now: u64,
+}
+
+impl<'a> Picked<'a> {
+    /// An instance that a picker, or a stage, decided on; `None` if another call was faster.
+    #[inline]
+    pub(super) fn claim(state: &'a Arc<InstanceState>, now: u64) -> Option<Self> {
+        match state.claim() {
+            Claim::Usable => Some(Self { state, probe: false, now }),
+            Claim::Probe => Some(Self { state, probe: true, now }),
+            Claim::Taken => None,
+        }
+    }
+
+    /// The lease on it.
+    #[inline]
+    pub(super) fn lease(self) -> Choice {
+        Choice::new(self.state, self.probe, self.now)
+    }
 }
 
 /// Where a wheel stood when its view was built: until somebody picks, a further change goes on from there, so that
@@ -101,59 +129,56 @@ impl View {
         &self.set.states
     }
 
-    /// Picks and claims: an instance to lease, and whether the call probes it. `None` = nobody here fits, and so nobody in
-    /// any wider view.
+    /// Picks and claims an instance. `None` = nobody here fits, and so nobody in any wider view.
     #[inline]
-    pub(super) fn pick(&self, request: &Request<'_>, random: &Random) -> Option<(&Arc<InstanceState>, bool)> {
+    pub(super) fn pick(&self, request: &Request<'_>, random: &Random) -> Option<Picked<'_>> {
         if request.tried().is_none()
-            && let Some(state) = self.find(request, None, random)
+            && let Some((state, now)) = self.find(request, None, random)
+            && let Some(picked) = Picked::claim(state, now)
         {
-            match state.claim() {
-                Claim::Usable => return Some((state, false)),
-                Claim::Probe => return Some((state, true)),
-                Claim::Taken => {}
-            }
+            return Some(picked);
         }
         self.pick_again(request, random)
     }
 
     /// A later attempt, or one more after a pick that came to nothing.
     #[inline(never)]
-    fn pick_again(&self, request: &Request<'_>, random: &Random) -> Option<(&Arc<InstanceState>, bool)> {
+    fn pick_again(&self, request: &Request<'_>, random: &Random) -> Option<Picked<'_>> {
         let rule = Rule { tried: request.tried(), level: Level::Fit };
         // A probing call can be taken by another caller between the pick and the claim; then pick again.
         for _ in 0..8 {
-            let Some(state) = self.find(request, Some(&rule), random) else { break };
-            match state.claim() {
-                Claim::Usable => return Some((state, false)),
-                Claim::Probe => return Some((state, true)),
-                Claim::Taken => {}
+            let Some((state, now)) = self.find(request, Some(&rule), random) else { break };
+            if let Some(picked) = Picked::claim(state, now) {
+                return Some(picked);
             }
         }
         self.widen(request, random)
     }
 
+    /// Whom the picker names, and when, if it read the clock.
     #[inline]
     fn find(
         &self,
         request: &Request<'_>,
         rule: Option<&Rule<'_>>,
         random: &Random,
-    ) -> Option<&Arc<InstanceState>> {
-        let at = self.picker.pick(&mut PickCx { set: &self.set, request, random, rule })?;
-        self.set.states.get(at)
+    ) -> Option<(&Arc<InstanceState>, u64)> {
+        let mut cx = PickCx { set: &self.set, request, random, rule, now: 0 };
+        let at = self.picker.pick(&mut cx)?;
+        let now = cx.now;
+        Some((self.set.states.get(at)?, now))
     }
 
     /// Nobody here is usable and untried: first wider views, then instances that are skipped but not tried, then those that
     /// are usable though tried, then any.
     #[cold]
-    fn widen(&self, request: &Request<'_>, random: &Random) -> Option<(&Arc<InstanceState>, bool)> {
+    fn widen(&self, request: &Request<'_>, random: &Random) -> Option<Picked<'_>> {
         for level in [Level::Fit, Level::Untried, Level::Usable, Level::Any] {
             let rule = Rule { tried: request.tried(), level };
             let mut view = Some(self);
             while let Some(at) = view {
-                if let Some(state) = at.find(request, Some(&rule), random) {
-                    return Some((state, state.claim_anyway()));
+                if let Some((state, now)) = at.find(request, Some(&rule), random) {
+                    return Some(Picked { state, probe: state.claim_anyway(), now });
                 }
                 view = at.wider.as_deref();
             }

@@ -14,7 +14,7 @@ pub(crate) use lease::Ending;
 pub use lease::Lease;
 pub use outcome::{Failure, Outcome};
 
-use crate::state::InstanceState;
+use crate::state::{Ended, InstanceState};
 use crate::{ServiceInstance, Target, TargetError};
 
 /// An instance to call, and the **lease** on it: while it lives, the instance counts one more call in flight.
@@ -34,6 +34,7 @@ use crate::{ServiceInstance, Target, TargetError};
 /// # Ok(()) }
 /// ```
 #[must_use = "a choice that is dropped at once counts as a cancelled call"]
+#[allow(clippy::struct_excessive_bools)] // each is a question of its own at the end
 pub struct Choice {
     state: Arc<InstanceState>,
     /// Nanoseconds on the service's clock, or 0 when nobody needs them.
@@ -41,24 +42,28 @@ pub struct Choice {
     outcome: Outcome,
     /// Whether this is the one call that probes a skipped instance.
     probe: bool,
-    /// Whether its end is told even if nobody asked: a probing call, or one that was never sent.
+    /// Whether its end is told even if nobody asked: a probing call, one whose age counts, or a failure.
     tells: bool,
+    /// Whether its age counts in the state of the instance.
+    paced: bool,
     /// Whether somebody else tells of the end of this attempt: a call that knows more of it.
     quiet: bool,
 }
 
 impl Choice {
-    /// Takes the lease; the caller has claimed the instance (see [`crate::state::Fitness::claim`]).
+    /// Takes the lease; the caller has claimed the instance (see [`crate::state::Fitness::claim`]). `now` is 0 if the pick did
+    /// not read the clock.
     #[inline]
-    pub(crate) fn new(state: &Arc<InstanceState>, probe: bool) -> Self {
+    pub(crate) fn new(state: &Arc<InstanceState>, probe: bool, now: u64) -> Self {
         state.enter();
-        let started = if state.is_timed() { state.service().now() } else { 0 };
+        let (started, paced) = state.begin(now);
         Self {
             state: Arc::clone(state),
             started,
             outcome: Outcome::Cancelled,
             probe,
-            tells: probe,
+            tells: probe | paced,
+            paced,
             quiet: false,
         }
     }
@@ -121,7 +126,7 @@ impl Choice {
     /// Ends the lease with what came of the call.
     pub fn complete(mut self, outcome: Outcome) {
         self.outcome = outcome;
-        self.tells |= outcome == Outcome::Failure(Failure::Connect);
+        self.tells |= outcome.is_failure();
     }
 
     /// Keeps the lease until the body of `response` ends or is dropped, and reports the response's status then.
@@ -161,7 +166,7 @@ impl Anchor {
     /// A new lease on the instance. If it is skipped, since the attempt before was never sent, an answer brings it back.
     pub(crate) fn lease(&self) -> Choice {
         let probe = self.0.claim_anyway();
-        Choice::new(&self.0, probe)
+        Choice::new(&self.0, probe, 0)
     }
 }
 
@@ -170,7 +175,8 @@ impl Drop for Choice {
     fn drop(&mut self) {
         self.state.leave();
         if self.tells || self.state.is_heard() {
-            InstanceState::report(&self.state, self.outcome, self.started, self.probe, self.quiet);
+            let Self { outcome, started, probe, paced, quiet, .. } = *self;
+            InstanceState::report(&self.state, Ended { outcome, started, probe, paced, quiet });
         }
     }
 }

@@ -44,7 +44,8 @@ pub struct LoadBalancerProperties {
     pub enabled: bool,
     /// The preset the defaults came from. Default: [`Preset::Spring`].
     pub preset: Preset,
-    /// How an instance is picked. Default by preset: round robin; least request under `kubernetes` and `modern`.
+    /// How an instance is picked. Default by preset: round robin; least request under `kubernetes`, peak EWMA under
+    /// `modern`.
     pub policy: PolicyName,
     /// The stages of the chain. Default: [`StageName::Default`] alone.
     pub configurations: Vec<StageName>,
@@ -127,7 +128,8 @@ impl LoadBalancerProperties {
             preset,
             policy: match preset {
                 Preset::Spring => PolicyName::RoundRobin,
-                Preset::Kubernetes | Preset::Modern => PolicyName::LeastRequest,
+                Preset::Kubernetes => PolicyName::LeastRequest,
+                Preset::Modern => PolicyName::PeakEwma,
             },
             configurations: vec![StageName::Default],
             zone: None,

@@ -13,7 +13,7 @@ words! {
         Spring = "spring",
         /// Least request, a staleness bound of 5 minutes, no empty guard for a source that watches.
         Kubernetes = "kubernetes",
-        /// Least request.
+        /// Peak EWMA.
         Modern = "modern",
     }
 }
@@ -21,9 +21,9 @@ words! {
 words! {
     /// How an instance is picked from the list.
     ///
-    /// Property: `evenkeel.policy`. Default: `round-robin`; `least-request` under the presets `kubernetes` and
+    /// Property: `evenkeel.policy`. Default: `round-robin`; `least-request` under the preset `kubernetes`, `peak-ewma` under
     /// `modern`.
-    PolicyName, "round-robin, random or least-request" {
+    PolicyName, "round-robin, random, least-request or peak-ewma" {
         /// Each instance in turn, from a random start.
         #[default]
         RoundRobin = "round-robin",
@@ -31,6 +31,8 @@ words! {
         Random = "random",
         /// The one of two drawn instances with fewer requests in flight.
         LeastRequest = "least-request",
+        /// The one of two drawn instances whose answers take less, times its requests in flight.
+        PeakEwma = "peak-ewma",
     }
 }
 

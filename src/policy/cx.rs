@@ -58,6 +58,8 @@ pub struct PickCx<'a> {
     pub(crate) random: &'a Random,
     /// `None` for the common pick, so that it has one thing to test.
     pub(crate) rule: Option<&'a Rule<'a>>,
+    /// On the service's clock; 0 as long as nobody read it.
+    pub(crate) now: u64,
 }
 
 impl Rule<'_> {
@@ -108,6 +110,19 @@ impl<'a> PickCx<'a> {
             _ => (&self.set.cursor.first, self.set.offsets[0]),
         };
         wheel.fetch_add(1, Ordering::Relaxed).wrapping_add(offset) & POSITION_MASK
+    }
+
+    /// What an answer of the instance at `index` takes, in nanoseconds: a mean that jumps to every peak and forgets it, but at
+    /// least the mean age of its calls in flight, so that one which hangs is seen before it answers. `None` when nothing is
+    /// known of it. For a policy whose [`needs`](super::Policy::needs) are [`Needs::latency`](super::Needs::latency); the first
+    /// call of a pick reads the clock.
+    #[inline]
+    pub fn latency(&mut self, index: usize) -> Option<f32> {
+        let state = &self.set.states[index];
+        if self.now == 0 {
+            self.now = state.service().now();
+        }
+        state.latency(self.now)
     }
 
     /// A random number.

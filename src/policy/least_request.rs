@@ -5,7 +5,10 @@ use super::{Candidates, PickCx, Picker, Policy};
 use crate::Weight;
 use crate::random::below;
 
-/// Of two different instances drawn at random, the one with fewer calls in flight.
+/// Of two different instances drawn at random, the one with the smaller load: fewer calls in flight.
+///
+/// A failure counts as load for a while ([`InstanceState::load`](crate::InstanceState::load)): a server that fails fast has
+/// few calls in flight, and would attract all others.
 ///
 /// The power of two choices (Mitzenmacher, 2001): nearly as even as looking at all instances, at the cost of two
 /// looks, and no herd runs to the one that is least loaded. Weighted, both draws go by weight and the loads are compared
@@ -38,10 +41,10 @@ const DRAWS: u32 = 16;
 
 /// The better of two draws that fits.
 #[inline]
-fn better(
+pub(super) fn better(
     cx: &mut PickCx<'_>,
     mut draw: impl FnMut(&mut PickCx<'_>) -> (usize, usize),
-    less_loaded: impl Fn(&PickCx<'_>, usize, usize) -> bool,
+    less_loaded: impl Fn(&mut PickCx<'_>, usize, usize) -> bool,
 ) -> Option<usize> {
     if cx.len() == 1 {
         return cx.fits(0).then_some(0);
@@ -58,22 +61,30 @@ fn better(
     cx.first_fit(|cx| below(cx.random(), cx.len()))
 }
 
+/// Two different instances, each as likely as any.
+#[inline]
+pub(super) fn distinct(cx: &mut PickCx<'_>) -> (usize, usize) {
+    // One number gives both draws: its halves are independent.
+    let (random, n) = (cx.random(), cx.len());
+    let a = below(random, n);
+    let b = below(random << 32, n - 1);
+    (a, if b >= a { b + 1 } else { b })
+}
+
+/// Two different instances, each as likely as its weight says.
+pub(super) fn two_by_weight(alias: &Alias, cx: &mut PickCx<'_>) -> (usize, usize) {
+    let a = alias.at(cx.random());
+    // A heavy instance may be drawn again and again; then its neighbour is looked at, so that the two differ.
+    let b = (0..4).map(|_| alias.at(cx.random())).find(|b| *b != a);
+    (a, b.unwrap_or((a + 1) % cx.len()))
+}
+
 struct Plain;
 
 impl Picker for Plain {
     #[inline]
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
-        better(
-            cx,
-            |cx| {
-                // One number gives both draws: its halves are independent.
-                let (random, n) = (cx.random(), cx.len());
-                let a = below(random, n);
-                let b = below(random << 32, n - 1);
-                (a, if b >= a { b + 1 } else { b })
-            },
-            |cx, b, a| cx.state(b).in_flight() < cx.state(a).in_flight(),
-        )
+        better(cx, distinct, |cx, b, a| cx.state(b).load() < cx.state(a).load())
     }
 }
 
@@ -86,15 +97,10 @@ impl Picker for Weighted {
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         better(
             cx,
-            |cx| {
-                let a = self.alias.at(cx.random());
-                // A heavy instance may be drawn again and again; then its neighbour is looked at, so that the two differ.
-                let b = (0..4).map(|_| self.alias.at(cx.random())).find(|b| *b != a);
-                (a, b.unwrap_or((a + 1) % cx.len()))
-            },
+            |cx| two_by_weight(&self.alias, cx),
             |cx, b, a| {
                 let load = |i: usize, of: usize| {
-                    u128::from(cx.state(i).in_flight()) * u128::from(self.weights[of].thousandths())
+                    u128::from(cx.state(i).load()) * u128::from(self.weights[of].thousandths())
                 };
                 load(b, a) < load(a, b)
             },

@@ -5,6 +5,7 @@
 
 mod cx;
 mod least_request;
+mod peak_ewma;
 mod random;
 mod round_robin;
 pub(crate) mod tables;
@@ -20,16 +21,17 @@ use std::time::Duration;
 pub use cx::PickCx;
 pub(crate) use cx::{Cursor, Level, POSITION_MASK, Rule, Set};
 pub use least_request::LeastRequest;
+pub use peak_ewma::PeakEwma;
 pub use random::RandomPick;
 pub use round_robin::RoundRobin;
 
 use crate::choice::Outcome;
-use crate::state::InstanceState;
+use crate::state::{InstanceState, PaceSettings};
 use crate::{ServiceInstance, Weight};
 
 /// What decides among usable instances.
 ///
-/// The built-in ones are [`RoundRobin`] (the default), [`RandomPick`] and [`LeastRequest`]; each honours weights when
+/// The built-in ones are [`RoundRobin`] (the default), [`RandomPick`], [`LeastRequest`] and [`PeakEwma`]; each honours weights when
 /// the chain turns them on. `examples/custom_policy.rs` has one of a third party.
 pub trait Policy: Send + Sync + fmt::Debug + 'static {
     /// What logs and reports call it.
@@ -126,15 +128,27 @@ impl<'a> Candidates<'a> {
 pub struct Needs {
     outcomes: bool,
     clock: bool,
+    pace: Option<PaceSettings>,
 }
 
 impl Needs {
     /// Nothing: the end of a lease costs one branch.
-    pub const NOTHING: Self = Self { outcomes: false, clock: false };
+    pub const NOTHING: Self = Self { outcomes: false, clock: false, pace: None };
     /// [`Policy::on_outcome`] is called.
-    pub const OUTCOMES: Self = Self { outcomes: true, clock: false };
+    pub const OUTCOMES: Self = Self { outcomes: true, clock: false, pace: None };
     /// It is called with the time that the call took: two readings of the clock per call.
-    pub const CLOCK: Self = Self { outcomes: true, clock: true };
+    pub const CLOCK: Self = Self { outcomes: true, clock: true, pace: None };
+
+    /// [`PickCx::latency`] tells what answers of an instance take: two readings of the clock per call, and one that a pick
+    /// makes is the first of them. A peak is remembered for `decay`, after which it weighs 1/e; a failure counts as an
+    /// answer that took `failure`, if it did not take longer.
+    pub const fn latency(decay: Duration, failure: Duration) -> Self {
+        Self { outcomes: false, clock: false, pace: Some(PaceSettings { decay, failure }) }
+    }
+
+    pub(crate) fn pace(self) -> Option<PaceSettings> {
+        self.pace
+    }
 
     pub(crate) fn outcomes(self) -> bool {
         self.outcomes

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::{
-    Candidates, Cursor, LeastRequest, Level, POSITION_MASK, PickCx, Picker, Policy, RandomPick, RoundRobin,
-    Rule,
+    Candidates, Cursor, LeastRequest, Level, POSITION_MASK, PeakEwma, PickCx, Picker, Policy, RandomPick,
+    RoundRobin, Rule,
 };
 use crate::random::Random;
-use crate::state::{Claim, InstanceState, ServiceState};
+use crate::state::{Claim, Ended, InstanceState, ServiceState};
 use crate::sync::Ordering;
 use crate::{Failure, Outcome, Request, ServiceId, ServiceInstance, Tried, Weight};
 
@@ -47,7 +47,8 @@ impl Set {
         let rule = Rule { tried, level };
         // As a view does: the common pick has no rule.
         let rule = (tried.is_some() || level != Level::Fit).then_some(&rule);
-        let mut cx = PickCx { set: &self.inner, request: &Request::EMPTY, random: &self.random, rule };
+        let mut cx =
+            PickCx { set: &self.inner, request: &Request::EMPTY, random: &self.random, rule, now: 0 };
         self.picker.pick(&mut cx)
     }
 
@@ -63,13 +64,20 @@ impl Set {
 
     /// As after a call that was never sent. Without a runtime its back-off is over at once, so it is claimed too.
     fn skip(&self, index: usize) {
-        InstanceState::report(&self.states[index], Outcome::Failure(Failure::Connect), 0, false, false);
+        let outcome = Outcome::Failure(Failure::Connect);
+        let end = Ended { outcome, started: 0, probe: false, paced: false, quiet: false };
+        InstanceState::report(&self.states[index], end);
         assert_eq!(self.states[index].claim(), Claim::Probe);
     }
 }
 
-fn policies() -> [Box<dyn Policy>; 3] {
-    [Box::new(RoundRobin::default()), Box::new(RandomPick), Box::new(LeastRequest)]
+fn policies() -> [Box<dyn Policy>; 4] {
+    [
+        Box::new(RoundRobin::default()),
+        Box::new(RandomPick),
+        Box::new(LeastRequest),
+        Box::new(PeakEwma::default()),
+    ]
 }
 
 /// Without weights, and with weights that differ.

@@ -7,7 +7,9 @@ use arc_swap::ArcSwap;
 use tokio::time::Instant;
 
 use super::fitness::{Claim, Fitness};
+use super::load::Phantom;
 use super::meter::{Meter, Reported, Standing};
+use super::pace::Pace;
 use super::service::ServiceState;
 use crate::alarm::Alarm;
 use crate::choice::{Failure, Outcome};
@@ -19,6 +21,9 @@ const OBSERVED: u8 = 1;
 const TIMED: u8 = 2;
 const MEASURED: u8 = 4;
 const ELSEWHERE: u8 = 8;
+const PACED: u8 = 16;
+/// Not what anybody wants to hear, but a state: a failure counts as load, and the next good answer ends that.
+const FAILING: u8 = 32;
 /// How many bits the leases that live have: a thousand million of them would not fit into memory, and what is added for a
 /// lease fits into one instruction.
 const LIVING: u32 = 30;
@@ -49,9 +54,28 @@ impl Heard {
         self.with(ELSEWHERE, yes)
     }
 
+    /// Its latencies are kept.
+    pub(crate) fn pace(self, yes: bool) -> Self {
+        self.with(PACED, yes).with(TIMED, yes)
+    }
+
     fn with(self, flag: u8, yes: bool) -> Self {
         if yes { Self(self.0 | flag) } else { self }
     }
+}
+
+/// How a lease ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) outcome: Outcome,
+    /// On the service's clock; 0 if nobody needed it.
+    pub(crate) started: u64,
+    /// It probed a skipped instance.
+    pub(crate) probe: bool,
+    /// Its age counted.
+    pub(crate) paced: bool,
+    /// The end of the attempt is told outside, by a call that knows more of it.
+    pub(crate) quiet: bool,
 }
 
 /// What is known of one instance beyond its list entry: calls in flight, and whether it is skipped.
@@ -65,13 +89,17 @@ pub struct InstanceState {
     leases: AtomicU64,
     fitness: Fitness,
     flags: AtomicU8,
+    phantom: Phantom,
     uid: u64,
     service: Arc<ServiceState>,
+    pace: Pace,
     /// Made when the instance is first measured; it stays as long as the state does.
     meter: OnceLock<Box<dyn Meter>>,
     data: ArcSwap<InstanceData>,
     skip: Mutex<Skip>,
     alarm: Alarm,
+    /// Ends the load that failures count as.
+    relief: Alarm,
 }
 
 #[derive(Debug, Default)]
@@ -83,6 +111,8 @@ struct Skip {
     gone: Option<Instant>,
     /// Whether its weight was warned about.
     warned: bool,
+    /// Rows of failures that counted as load, without a good answer between them.
+    rows: u32,
 }
 
 impl InstanceState {
@@ -91,11 +121,14 @@ impl InstanceState {
             leases: AtomicU64::new(0),
             fitness: Fitness::default(),
             flags: AtomicU8::new(0),
+            phantom: Phantom::default(),
             uid,
             service: Arc::clone(service),
+            pace: Pace::default(),
             data: ArcSwap::new(instance.data()),
             skip: Mutex::default(),
             alarm: Alarm::default(),
+            relief: Alarm::default(),
             meter: OnceLock::new(),
         })
     }
@@ -109,6 +142,20 @@ impl InstanceState {
     #[inline]
     pub fn in_flight(&self) -> u32 {
         living(self.leases.load(Ordering::Relaxed))
+    }
+
+    /// Its load in calls: those in flight from this process, and for some time after a failure (a 5xx, a time-out, a broken
+    /// connection) calls that nobody sent: 16, twice as many for each further row of failures. They go after `backoff.min`,
+    /// doubling to `backoff.max`, or with the first good answer. So an instance that fails fast does not look idle.
+    #[inline]
+    pub fn load(&self) -> u32 {
+        self.in_flight().saturating_add(self.phantom.calls())
+    }
+
+    /// What an answer takes, in nanoseconds: a mean that jumps to every peak and forgets it, but at least the mean age of the
+    /// calls in flight. `None` when nothing is known. Kept while the policy asks for it; `now` is of the service's clock.
+    pub(crate) fn latency(&self, now: u64) -> Option<f32> {
+        self.pace.latency(now, self.in_flight(), self.service.pace().decay)
     }
 
     /// Whether it is out of use, because calls could not be sent to it; a probing call brings it back.
@@ -160,12 +207,25 @@ impl InstanceState {
     /// Whether the end of a lease has to be reported to anybody.
     #[inline]
     pub(crate) fn is_heard(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & (OBSERVED | MEASURED) != 0
+        self.flags.load(Ordering::Relaxed) & (OBSERVED | MEASURED | PACED | FAILING) != 0
     }
 
+    /// When a lease begins, if anybody needs to know, and whether its age counts from now on. `now` is 0 if the clock was
+    /// not read for the pick.
     #[inline]
-    pub(crate) fn is_timed(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & TIMED != 0
+    pub(crate) fn begin(&self, now: u64) -> (u64, bool) {
+        let flags = self.flags.load(Ordering::Relaxed);
+        if flags & TIMED == 0 { (0, false) } else { self.begin_timed(flags, now) }
+    }
+
+    #[inline(never)]
+    fn begin_timed(&self, flags: u8, now: u64) -> (u64, bool) {
+        let started = if now == 0 { self.service.now() } else { now };
+        let paced = flags & PACED != 0;
+        if paced {
+            self.pace.enter(started);
+        }
+        (started, paced)
     }
 
     /// What its meter has to know of it.
@@ -179,7 +239,8 @@ impl InstanceState {
     }
 
     pub(crate) fn observe(&self, heard: Heard) {
-        self.flags.store(heard.0, Ordering::Relaxed);
+        let keep = |flags: u8| Some(heard.0 | flags & FAILING);
+        let _ = self.flags.fetch_update(Ordering::Relaxed, Ordering::Relaxed, keep);
     }
 
     /// The meter, if one was made.
@@ -247,17 +308,28 @@ impl InstanceState {
         if self.is_skipped() { self.skip.lock().until } else { None }
     }
 
-    /// What a lease has to tell at its end. Off the hot path: only for an observed instance, a probing call, or a call
-    /// that was never sent.
+    /// What a lease has to tell at its end. Off the hot path of a policy that asks for nothing: only for an observed instance, a
+    /// probing call, a failure, or the first answer after one.
     #[cold]
-    pub(crate) fn report(state: &Arc<Self>, outcome: Outcome, started: u64, probe: bool, quiet: bool) {
-        let took = (started != 0).then(|| state.service.now().saturating_sub(started));
+    pub(crate) fn report(state: &Arc<Self>, end: Ended) {
+        let Ended { outcome, started, probe, paced, quiet } = end;
+        let now = if started == 0 { 0 } else { state.service.now() };
+        let took = (started != 0).then(|| now.saturating_sub(started));
+        if paced {
+            state.keep_pace(outcome, started, now);
+        }
         match outcome {
             Outcome::Failure(Failure::Connect) => Self::skip(state, probe),
             Outcome::Cancelled if probe => state.fitness.release(),
             // A time-out or a reset after the request was sent: the connection was made.
             _ if probe => state.restore(),
             _ => {}
+        }
+        match outcome {
+            // It is skipped, which is more than any load.
+            Outcome::Failure(Failure::Connect) | Outcome::Cancelled => {}
+            _ if outcome.is_failure() => Self::weigh_down(state),
+            _ => state.relieve(),
         }
         if !quiet {
             state.measure(Reported::default(), outcome, took);
@@ -268,6 +340,47 @@ impl InstanceState {
         if let Some(sink) = state.service.sink() {
             sink.completed(state, outcome, took.map(Duration::from_nanos), quiet);
         }
+    }
+
+    /// A failure counts as slow, however fast it was; who gave up tells at least that it took so long.
+    fn keep_pace(&self, outcome: Outcome, started: u64, now: u64) {
+        self.pace.leave(started);
+        let (took, settings) = (now.saturating_sub(started), self.service.pace());
+        match outcome {
+            Outcome::Cancelled => {}
+            _ if outcome.is_failure() => {
+                let least = u64::try_from(settings.failure.as_nanos()).unwrap_or(u64::MAX);
+                self.pace.observe(now, took.max(least), settings.decay);
+            }
+            _ => self.pace.observe(now, took, settings.decay),
+        }
+    }
+
+    /// A failure counts as load for a while. One burst of failures is one.
+    fn weigh_down(state: &Arc<Self>) {
+        let (runtime, limits) = state.service.back_off();
+        let mut skip = state.skip.lock();
+        if state.flags.fetch_or(FAILING, Ordering::Relaxed) & FAILING != 0 && state.phantom.calls() != 0 {
+            return;
+        }
+        let Some(runtime) = runtime else { return };
+        state.phantom.begin(skip.rows);
+        let after = limits.after(skip.rows);
+        skip.rows = skip.rows.saturating_add(1);
+        // Under the lock, as in `relieve`: a good answer of this moment must not cancel an alarm that is armed after it.
+        state.relief.arm(&runtime, after, Arc::new(Relief(Arc::downgrade(state))));
+    }
+
+    /// A good answer: failures before it count as nothing any more.
+    fn relieve(&self) {
+        if self.flags.load(Ordering::Relaxed) & FAILING == 0 {
+            return;
+        }
+        let mut skip = self.skip.lock();
+        self.flags.fetch_and(!FAILING, Ordering::Relaxed);
+        self.phantom.end();
+        self.relief.cancel();
+        skip.rows = 0;
     }
 
     /// The instance answered: it is in use again.
@@ -331,6 +444,17 @@ fn lower(both: u64) -> u32 {
     both as u32
 }
 
+/// The time of a load that failures counted as is over. The row goes on: the next failure counts as more.
+struct Relief(std::sync::Weak<InstanceState>);
+
+impl Wake for Relief {
+    fn wake(self: Arc<Self>) {
+        if let Some(state) = self.0.upgrade() {
+            state.phantom.end();
+        }
+    }
+}
+
 struct BackOffOver(std::sync::Weak<InstanceState>);
 
 impl Wake for BackOffOver {
@@ -354,6 +478,13 @@ impl fmt::Debug for InstanceState {
 #[cfg(all(test, not(evenkeel_loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_state_of_an_instance_is_small() {
+        // With the count of references beside it.
+        let size = size_of::<InstanceState>() + 16;
+        assert!(size <= 512, "{size} bytes");
+    }
 
     #[test]
     fn an_instance_returns_in_one_step_so_that_a_failure_of_that_moment_keeps_its_alarm() {

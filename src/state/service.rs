@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::InstanceState;
 use super::budget::Budget;
+use super::pace::PaceSettings;
 use crate::ServiceId;
 use crate::choice::Outcome;
 use crate::limit::Limit;
@@ -35,6 +36,8 @@ pub(crate) struct ServiceState {
     sink: OnceLock<Weak<dyn Sink>>,
     budget: Budget,
     logs: Logs,
+    /// The decay of latencies and what a failure counts as, in nanoseconds.
+    pace: [AtomicU64; 2],
 }
 
 /// How often what may be logged of a service.
@@ -98,6 +101,7 @@ impl ServiceState {
             limits: Mutex::default(),
             sink: OnceLock::new(),
             budget: Budget::default(),
+            pace: pace_words(PaceSettings::default()).map(AtomicU64::new),
             logs: Logs::default(),
         }
     }
@@ -153,6 +157,18 @@ impl ServiceState {
         u32::try_from(self.now() / 1_000_000_000).unwrap_or(u32::MAX)
     }
 
+    /// What latencies are taken for.
+    pub(crate) fn pace(&self) -> PaceSettings {
+        let [decay, failure] = [0, 1].map(|at| Duration::from_nanos(self.pace[at].load(Ordering::Relaxed)));
+        PaceSettings { decay, failure }
+    }
+
+    pub(crate) fn set_pace(&self, settings: PaceSettings) {
+        for (cell, word) in self.pace.iter().zip(pace_words(settings)) {
+            cell.store(word, Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn set_sink(&self, sink: Weak<dyn Sink>) {
         // Set once, by the balancer that made this service.
         let _ = self.sink.set(sink);
@@ -161,6 +177,10 @@ impl ServiceState {
     pub(crate) fn sink(&self) -> Option<Arc<dyn Sink>> {
         self.sink.get().and_then(Weak::upgrade)
     }
+}
+
+fn pace_words(settings: PaceSettings) -> [u64; 2] {
+    [settings.decay, settings.failure].map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ pub mod calls;
 mod log;
 mod probe;
 mod recorder;
+pub mod simulation;
 
 use std::fmt;
 use std::future::Future;

@@ -10,7 +10,7 @@ use super::ServiceBuilder;
 use crate::config::{LiveProperties, LoadBalancerProperties, PolicyName, Properties, StatsProperties};
 use crate::discovery::{DiscoveryClient, SimpleDiscovery};
 use crate::observe::{Lifecycle, Lifecycles};
-use crate::policy::{LeastRequest, Policy, RandomPick, RoundRobin};
+use crate::policy::{LeastRequest, PeakEwma, Policy, RandomPick, RoundRobin};
 use crate::supplier::{BuildError, StickySession};
 use crate::{ServiceId, SupplierBuilder};
 
@@ -182,6 +182,7 @@ impl Recipe {
         match properties.policy {
             PolicyName::Random => Arc::new(RandomPick),
             PolicyName::LeastRequest => Arc::new(LeastRequest),
+            PolicyName::PeakEwma => Arc::new(PeakEwma::default()),
             _ => Arc::new(RoundRobin::default()),
         }
     }

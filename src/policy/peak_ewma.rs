@@ -1,0 +1,113 @@
+use std::borrow::Cow;
+use std::time::Duration;
+
+use super::least_request::{better, distinct, two_by_weight};
+use super::tables::Alias;
+use super::{Candidates, Needs, PickCx, Picker, Policy};
+use crate::Weight;
+
+/// Of two different instances drawn at random, the one whose answers take less, times the calls that it has in flight.
+///
+/// What an answer takes is a mean that jumps to every peak at once and forgets it slowly (peak EWMA, from Finagle): a server
+/// that turns slow is avoided after one slow answer, one that hangs even before it answers, since the ages of its calls in
+/// flight count. A failure counts as an answer of one second at least, so that a server which fails fast attracts nothing.
+/// One of which nothing is known gets one call, and no second before that is answered. Weighted, both draws go by weight
+/// and the loads are compared per weight.
+///
+/// It costs two readings of the clock per call, and the latencies are those that this process sees.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use evenkeel::policy::PeakEwma;
+///
+/// let policy = PeakEwma::default().with_decay(Duration::from_secs(5));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeakEwma {
+    decay: Duration,
+    failure: Duration,
+}
+
+impl Default for PeakEwma {
+    fn default() -> Self {
+        Self { decay: Duration::from_secs(10), failure: Duration::from_secs(1) }
+    }
+}
+
+impl PeakEwma {
+    /// How long a peak is remembered: after this it weighs 1/e (default 10 s, as in Finagle).
+    #[must_use]
+    pub fn with_decay(mut self, decay: Duration) -> Self {
+        self.decay = decay;
+        self
+    }
+
+    /// What a failure counts as, if it did not take longer (default 1 s).
+    #[must_use]
+    pub fn with_failure_latency(mut self, failure: Duration) -> Self {
+        self.failure = failure;
+        self
+    }
+}
+
+impl Policy for PeakEwma {
+    fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed("peak-ewma")
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::latency(self.decay, self.failure)
+    }
+
+    fn picker(&self, set: &Candidates<'_>) -> Box<dyn Picker> {
+        let alias = set.thousandths().as_deref().and_then(Alias::new);
+        match (alias, set.weights()) {
+            (Some(alias), Some(weights)) => Box::new(Weighted { alias, weights: weights.into() }),
+            _ => Box::new(Plain),
+        }
+    }
+}
+
+/// What an instance counts as that has a call in flight and no answer yet: more than any that is known.
+const UNKNOWN: f32 = 1e30;
+
+/// The latency in nanoseconds times the calls in flight, the one that is to come included.
+#[inline]
+fn load(cx: &mut PickCx<'_>, index: usize) -> f32 {
+    let calls = cx.state(index).in_flight();
+    #[allow(clippy::cast_precision_loss)] // a load needs no more than 24 bits
+    let waiting = calls as f32;
+    match cx.latency(index) {
+        Some(latency) => latency * (waiting + 1.0),
+        // It gets its first call from anybody who draws it, and no second one.
+        None if calls == 0 => 0.0,
+        None => UNKNOWN + waiting,
+    }
+}
+
+struct Plain;
+
+impl Picker for Plain {
+    #[inline]
+    fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
+        better(cx, distinct, |cx, b, a| load(cx, b) < load(cx, a))
+    }
+}
+
+struct Weighted {
+    alias: Alias,
+    weights: Box<[Weight]>,
+}
+
+impl Picker for Weighted {
+    fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
+        #[allow(clippy::cast_precision_loss)]
+        let weight = |i: usize| self.weights[i].thousandths() as f32;
+        better(
+            cx,
+            |cx| two_by_weight(&self.alias, cx),
+            |cx, b, a| load(cx, b) * weight(a) < load(cx, a) * weight(b),
+        )
+    }
+}

@@ -1,0 +1,225 @@
+//! How fast an instance answers: a peak-sensitive mean of latencies, and the ages of the calls that are in flight.
+
+use std::time::Duration;
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// What latencies are taken for; of the policy, and so of the whole service.
+///
+/// Ten seconds and one second: the former is Finagle's; the latter is longer than any healthy answer, so that a server which
+/// fails fast attracts nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PaceSettings {
+    /// How long a peak is remembered: after this it weighs 1/e.
+    pub(crate) decay: Duration,
+    /// The latency that a failure counts as, at least.
+    pub(crate) failure: Duration,
+}
+
+impl Default for PaceSettings {
+    fn default() -> Self {
+        Self { decay: Duration::from_secs(10), failure: Duration::from_secs(1) }
+    }
+}
+
+/// The pace of one instance, in nanoseconds on the service's clock.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    latency: PeakEwma,
+    /// The sum of the starts of all calls in flight; it wraps, and so does what is taken off it.
+    starts: AtomicU64,
+}
+
+impl Pace {
+    /// A call begins.
+    #[inline]
+    pub(crate) fn enter(&self, now: u64) {
+        self.starts.fetch_add(now, Ordering::Relaxed);
+    }
+
+    /// It ends, without a word on the instance.
+    #[inline]
+    pub(crate) fn leave(&self, started: u64) {
+        self.starts.fetch_sub(started, Ordering::Relaxed);
+    }
+
+    /// An answer, or a failure, took so long.
+    pub(crate) fn observe(&self, now: u64, took: u64, decay: Duration) {
+        self.latency.observe(now, took, decay);
+    }
+
+    /// What an answer takes: the decayed peak mean, but at least the mean age of the calls in flight, so that a server which
+    /// hangs is seen before it answers. `None` when nothing is known yet.
+    pub(crate) fn latency(&self, now: u64, in_flight: u32, decay: Duration) -> Option<f32> {
+        let known = self.latency.read(now, decay);
+        // Counted one after the other, so they may not fit together for a moment; an age is never below zero, nor can it
+        // be above that of the service.
+        #[allow(clippy::cast_possible_wrap)]
+        let ages =
+            now.wrapping_mul(u64::from(in_flight)).wrapping_sub(self.starts.load(Ordering::Relaxed)) as i64;
+        let age =
+            if in_flight == 0 || ages <= 0 { 0.0 } else { nanos(ages.unsigned_abs()) / count(in_flight) };
+        match known {
+            Some(known) => Some(known.max(age)),
+            None => (age > 0.0).then_some(age),
+        }
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // a latency needs no more than 24 bits
+fn nanos(value: u64) -> f32 {
+    value as f32
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn count(value: u32) -> f32 {
+    value as f32
+}
+
+/// A mean that jumps to every peak at once and forgets it slowly: Finagle's peak EWMA.
+///
+/// One word, so that a pick reads it whole: the mean in nanoseconds as a float above, the time of the last observation in
+/// units of 2^20 ns (1.05 ms) below. That wraps after 52 days; an observation that seems to come from the future is of this
+/// moment. No mean is the word 0: a mean is never 0.
+#[derive(Debug, Default)]
+pub(crate) struct PeakEwma(AtomicU64);
+
+const UNIT: u32 = 20;
+
+impl PeakEwma {
+    /// The mean, decayed to `now`.
+    pub(crate) fn read(&self, now: u64, decay: Duration) -> Option<f32> {
+        let word = self.0.load(Ordering::Relaxed);
+        (word != 0).then(|| {
+            let (mean, at) = unpack(word);
+            mean * remaining(since(at, now), decay)
+        })
+    }
+
+    /// One more latency.
+    pub(crate) fn observe(&self, now: u64, took: u64, decay: Duration) {
+        // Not 0, which would be no mean.
+        let took = nanos(took.max(1));
+        let next = |word: u64| {
+            let mean = if word == 0 {
+                took
+            } else {
+                let (mean, at) = unpack(word);
+                if took >= mean {
+                    took
+                } else {
+                    let rest = remaining(since(at, now), decay);
+                    (mean * rest + took * (1.0 - rest)).max(1.0)
+                }
+            };
+            Some(pack(mean, stamp(now)))
+        };
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    }
+}
+
+#[allow(clippy::cast_possible_truncation)] // it wraps
+fn stamp(now: u64) -> u32 {
+    (now >> UNIT) as u32
+}
+
+fn pack(mean: f32, at: u32) -> u64 {
+    u64::from(mean.to_bits()) << 32 | u64::from(at)
+}
+
+#[allow(clippy::cast_possible_truncation)] // the halves
+fn unpack(word: u64) -> (f32, u32) {
+    (f32::from_bits((word >> 32) as u32), word as u32)
+}
+
+/// Units from `at` to now; none if it seems to be ahead.
+fn since(at: u32, now: u64) -> u32 {
+    let passed = stamp(now).wrapping_sub(at);
+    if passed > u32::MAX / 2 { 0 } else { passed }
+}
+
+/// The part of a mean that is left after so many units: e^(-t/decay).
+fn remaining(units: u32, decay: Duration) -> f32 {
+    if units == 0 {
+        return 1.0;
+    }
+    let decay = decay.as_secs_f32() * 1e9;
+    // A decay of nothing forgets at once.
+    if decay <= 0.0 { 0.0 } else { (-(count(units) * count(1 << UNIT)) / decay).exp() }
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use super::*;
+
+    const TAU: Duration = Duration::from_secs(10);
+
+    fn ms(milliseconds: f64) -> u64 {
+        Duration::from_secs_f64(milliseconds / 1e3).as_nanos().try_into().unwrap()
+    }
+
+    fn read(cell: &PeakEwma, at: f64) -> f64 {
+        f64::from(cell.read(ms(at), TAU).unwrap()) / 1e6
+    }
+
+    #[test]
+    fn lbs_peak_ewma_decays_by_its_formula() {
+        let cell = PeakEwma::default();
+        assert_eq!(cell.read(ms(5.0), TAU), None);
+        cell.observe(0, ms(100.0), TAU);
+        for (seconds, left) in
+            [(0.0, 100.0), (1.0, 90.5), (5.0, 60.7), (6.931, 50.0), (10.0, 36.8), (30.0, 5.0)]
+        {
+            let read = read(&cell, seconds * 1e3);
+            assert!((read - left).abs() < 0.06, "{seconds} s: {read}");
+        }
+        // After a second, a sample of 10 ms: 100 e^-0.1 + 10 (1 - e^-0.1).
+        cell.observe(ms(1_000.0), ms(10.0), TAU);
+        assert!((read(&cell, 1_000.0) - 91.44).abs() < 0.02);
+        // A peak is taken at once, and whole.
+        cell.observe(ms(1_001.0), ms(250.0), TAU);
+        assert!((read(&cell, 1_001.0) - 250.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn time_that_goes_back_or_wraps_and_latencies_of_nothing_do_no_harm() {
+        let cell = PeakEwma::default();
+        cell.observe(ms(5_000.0), 0, TAU);
+        assert_eq!(cell.read(ms(5_000.0), TAU), Some(1.0));
+        cell.observe(ms(5_000.0), ms(7.0), TAU);
+        // A reading from before is one of now.
+        assert!((read(&cell, 1_000.0) - 7.0).abs() < 0.01);
+        cell.observe(ms(1_000.0), ms(3.0), TAU);
+        assert!((read(&cell, 1_000.0) - 7.0).abs() < 0.01);
+        // The stamp wraps after 52 days.
+        let days = |days: u64| days * 86_400 * 1_000_000_000;
+        let cell = PeakEwma::default();
+        cell.observe((1_u64 << 52) - 1, ms(7.0), TAU);
+        let read = cell.read((1_u64 << 52) + ms(10_000.0), TAU).unwrap();
+        assert!((read / 1e6 - 7.0 / std::f32::consts::E).abs() < 0.01, "{read}");
+        assert!(cell.read(days(60), TAU).unwrap() < 1.0);
+        cell.observe(u64::MAX, u64::MAX, Duration::ZERO);
+        assert!(cell.read(u64::MAX, Duration::ZERO).unwrap().is_finite());
+        assert_eq!(cell.read(0, Duration::MAX).map(f32::is_finite), Some(true));
+    }
+
+    #[test]
+    fn ages_of_calls_in_flight_stand_in_for_answers_that_do_not_come() {
+        let pace = Pace::default();
+        assert_eq!(pace.latency(5, 0, TAU), None);
+        pace.observe(ms(1.0), ms(10.0), TAU);
+        pace.enter(ms(100.0));
+        pace.enter(ms(200.0));
+        let at = |now: f64, in_flight| pace.latency(ms(now), in_flight, TAU).unwrap() / 1e6;
+        assert!((at(210.0, 2) - 60.0).abs() < 0.1, "the mean of 110 and 10 ms");
+        assert!((at(1_150.0, 2) - 1_000.0).abs() < 0.1);
+        pace.leave(ms(100.0));
+        assert!((at(203.0, 1) - 9.8).abs() < 0.1, "an age below the mean says nothing");
+        pace.leave(ms(200.0));
+        assert!((at(203.0, 0) - 9.8).abs() < 0.1);
+        // Counts that do not fit together for a moment.
+        assert!(pace.latency(0, 7, TAU).unwrap().is_finite());
+        pace.enter(u64::MAX);
+        assert!(pace.latency(3, 1, TAU).unwrap().is_finite());
+    }
+}
