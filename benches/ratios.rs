@@ -175,7 +175,7 @@ fn by_latency(bars: &mut Bars, runtime: &Runtime) {
     for n in SIZES {
         let plain = subjects::weighted(runtime, Kind::RoundRobin, n);
         let balancer = subjects::weighted(runtime, Kind::PeakEwma, n);
-        bars.noisy(&format!("peak EWMA and completion / pick + 2 clocks, n = {n}"), AtMost(1.6), || {
+        bars.printed(&format!("peak EWMA and completion / pick + 2 clocks, n = {n}"), || {
             timing::picks(
                 |count| {
                     for _ in 0..count {

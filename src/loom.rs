@@ -20,7 +20,7 @@ use loom::thread;
 use crate::choice::Failure;
 use crate::policy::{POSITION_MASK, PickCx, Set};
 use crate::random::Random;
-use crate::state::{Claim, Fitness, InstanceState, Pace, ServiceState};
+use crate::state::{Claim, Decay, Fitness, InstanceState, Pace, ServiceState};
 use crate::supplier::driver::Freshness;
 use crate::{Choice, Outcome, Request, ServiceId, ServiceInstance};
 
@@ -171,19 +171,19 @@ fn the_count_in_flight_returns_to_zero() {
 /// another.
 #[test]
 fn a_peak_is_never_lost_and_a_mean_is_read_whole() {
-    const DECAY: Duration = Duration::from_secs(10);
-    model(|| {
+    let decay = Decay::over(Duration::from_secs(10));
+    model(move || {
         let pace = Arc::new(Pace::default());
         let others = [5_000_000, 9_000_000].map(|took| {
             let pace = Arc::clone(&pace);
-            thread::spawn(move || pace.observe(0, took, DECAY))
+            thread::spawn(move || pace.observe(0, took, decay))
         });
-        let read = pace.latency(0, 0, DECAY);
+        let read = pace.latency(0, 0, decay);
         assert!([None, Some(5e6), Some(9e6)].contains(&read), "{read:?}");
         for other in others {
             other.join().unwrap();
         }
-        assert_eq!(pace.latency(0, 0, DECAY), Some(9e6));
+        assert_eq!(pace.latency(0, 0, decay), Some(9e6));
     });
 }
 
@@ -205,7 +205,7 @@ fn ages_of_calls_that_ended_are_gone() {
         other.join().unwrap();
         // With one call that began at 0, the sum of the others would show.
         pace.enter(0);
-        assert_eq!(pace.latency(1_000, 1, Duration::from_secs(10)), Some(1_000.0));
+        assert_eq!(pace.latency(1_000, 1, Decay::over(Duration::from_secs(10))), Some(1_000.0));
     });
 }
 

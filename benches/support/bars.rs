@@ -53,6 +53,13 @@ impl Bars {
         }
     }
 
+    /// A value without a bar.
+    pub fn printed(&mut self, name: &str, measure: impl FnOnce() -> f64) {
+        if self.wants(name) {
+            println!("{name:<58} {:>8.2}  {:>8}  not judged", measure(), "");
+        }
+    }
+
     fn line(&mut self, name: &str, limit: Limit, value: f64) {
         let ok = limit.holds(value);
         self.short += u32::from(!ok);

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use crate::random::{Random, below};
-use crate::state::InstanceState;
+use crate::state::{Decay, InstanceState};
 use crate::sync::{AtomicU64, Ordering};
 use crate::{Request, Tried};
 
@@ -116,13 +116,19 @@ impl<'a> PickCx<'a> {
     /// least the mean age of its calls in flight, so that one which hangs is seen before it answers. `None` when nothing is
     /// known of it. For a policy whose [`needs`](super::Policy::needs) are [`Needs::latency`](super::Needs::latency); the first
     /// call of a pick reads the clock.
-    #[inline]
     pub fn latency(&mut self, index: usize) -> Option<f32> {
+        let decay = self.set.states[index].service().decay();
+        self.pace(index, decay).1
+    }
+
+    /// The same with the calls in flight, for a policy that knows how latencies are forgotten.
+    #[inline]
+    pub(crate) fn pace(&mut self, index: usize, decay: Decay) -> (u32, Option<f32>) {
         let state = &self.set.states[index];
         if self.now == 0 {
             self.now = state.service().now();
         }
-        state.latency(self.now)
+        state.pace(self.now, decay)
     }
 
     /// A random number.

@@ -5,6 +5,7 @@ use super::least_request::{better, distinct, two_by_weight};
 use super::tables::Alias;
 use super::{Candidates, Needs, PickCx, Picker, Policy};
 use crate::Weight;
+use crate::state::Decay;
 
 /// Of two different instances drawn at random, the one whose answers take less, times the calls that it has in flight.
 ///
@@ -61,10 +62,11 @@ impl Policy for PeakEwma {
     }
 
     fn picker(&self, set: &Candidates<'_>) -> Box<dyn Picker> {
+        let decay = Decay::over(self.decay);
         let alias = set.thousandths().as_deref().and_then(Alias::new);
         match (alias, set.weights()) {
-            (Some(alias), Some(weights)) => Box::new(Weighted { alias, weights: weights.into() }),
-            _ => Box::new(Plain),
+            (Some(alias), Some(weights)) => Box::new(Weighted { decay, alias, weights: weights.into() }),
+            _ => Box::new(Plain(decay)),
         }
     }
 }
@@ -74,11 +76,11 @@ const UNKNOWN: f32 = 1e30;
 
 /// The latency in nanoseconds times the calls in flight, the one that is to come included.
 #[inline]
-fn load(cx: &mut PickCx<'_>, index: usize) -> f32 {
-    let calls = cx.state(index).in_flight();
+fn load(cx: &mut PickCx<'_>, index: usize, decay: Decay) -> f32 {
+    let (calls, latency) = cx.pace(index, decay);
     #[allow(clippy::cast_precision_loss)] // a load needs no more than 24 bits
     let waiting = calls as f32;
-    match cx.latency(index) {
+    match latency {
         Some(latency) => latency * (waiting + 1.0),
         // It gets its first call from anybody who draws it, and no second one.
         None if calls == 0 => 0.0,
@@ -86,16 +88,17 @@ fn load(cx: &mut PickCx<'_>, index: usize) -> f32 {
     }
 }
 
-struct Plain;
+struct Plain(Decay);
 
 impl Picker for Plain {
     #[inline]
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
-        better(cx, distinct, |cx, b, a| load(cx, b) < load(cx, a))
+        better(cx, distinct, |cx, b, a| load(cx, b, self.0) < load(cx, a, self.0))
     }
 }
 
 struct Weighted {
+    decay: Decay,
     alias: Alias,
     weights: Box<[Weight]>,
 }
@@ -107,7 +110,7 @@ impl Picker for Weighted {
         better(
             cx,
             |cx| two_by_weight(&self.alias, cx),
-            |cx, b, a| load(cx, b) * weight(a) < load(cx, a) * weight(b),
+            |cx, b, a| load(cx, b, self.decay) * weight(a) < load(cx, a, self.decay) * weight(b),
         )
     }
 }

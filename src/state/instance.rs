@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::fitness::{Claim, Fitness};
 use super::load::Phantom;
 use super::meter::{Meter, Reported, Standing};
-use super::pace::Pace;
+use super::pace::{Decay, Pace};
 use super::service::ServiceState;
 use crate::alarm::Alarm;
 use crate::choice::{Failure, Outcome};
@@ -90,9 +90,9 @@ pub struct InstanceState {
     fitness: Fitness,
     flags: AtomicU8,
     phantom: Phantom,
-    uid: u64,
-    service: Arc<ServiceState>,
     pace: Pace,
+    service: Arc<ServiceState>,
+    uid: u64,
     /// Made when the instance is first measured; it stays as long as the state does.
     meter: OnceLock<Box<dyn Meter>>,
     data: ArcSwap<InstanceData>,
@@ -152,10 +152,13 @@ impl InstanceState {
         self.in_flight().saturating_add(self.phantom.calls())
     }
 
-    /// What an answer takes, in nanoseconds: a mean that jumps to every peak and forgets it, but at least the mean age of the
-    /// calls in flight. `None` when nothing is known. Kept while the policy asks for it; `now` is of the service's clock.
-    pub(crate) fn latency(&self, now: u64) -> Option<f32> {
-        self.pace.latency(now, self.in_flight(), self.service.pace().decay)
+    /// The calls in flight, and what an answer takes, in nanoseconds: a mean that jumps to every peak and forgets it, but at
+    /// least the mean age of those calls. `None` when nothing is known. Kept while the policy asks for it; `now` is of the
+    /// service's clock.
+    #[inline]
+    pub(crate) fn pace(&self, now: u64, decay: Decay) -> (u32, Option<f32>) {
+        let calls = self.in_flight();
+        (calls, self.pace.latency(now, calls, decay))
     }
 
     /// Whether it is out of use, because calls could not be sent to it; a probing call brings it back.
@@ -345,15 +348,13 @@ impl InstanceState {
     /// A failure counts as slow, however fast it was; who gave up tells at least that it took so long.
     fn keep_pace(&self, outcome: Outcome, started: u64, now: u64) {
         self.pace.leave(started);
-        let (took, settings) = (now.saturating_sub(started), self.service.pace());
-        match outcome {
-            Outcome::Cancelled => {}
-            _ if outcome.is_failure() => {
-                let least = u64::try_from(settings.failure.as_nanos()).unwrap_or(u64::MAX);
-                self.pace.observe(now, took.max(least), settings.decay);
-            }
-            _ => self.pace.observe(now, took, settings.decay),
-        }
+        let took = now.saturating_sub(started);
+        let took = match outcome {
+            Outcome::Cancelled => return,
+            _ if outcome.is_failure() => took.max(self.service.failure_latency()),
+            _ => took,
+        };
+        self.pace.observe(now, took, self.service.decay());
     }
 
     /// A failure counts as load for a while. One burst of failures is one.

@@ -21,6 +21,6 @@ pub use instance::InstanceState;
 pub(crate) use meter::{Meter, Reported, Standing};
 #[cfg(all(test, evenkeel_loom))]
 pub(crate) use pace::Pace;
-pub(crate) use pace::PaceSettings;
+pub(crate) use pace::{Decay, PaceSettings};
 pub(crate) use registry::Registry;
 pub(crate) use service::{BackOff, ServiceState, Sink};

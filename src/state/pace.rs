@@ -16,6 +16,30 @@ pub(crate) struct PaceSettings {
     pub(crate) failure: Duration,
 }
 
+/// The decay as a pick needs it: how much of the exponent a unit of time is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Decay(f32);
+
+impl Decay {
+    pub(crate) fn over(time: Duration) -> Self {
+        Self(count(1 << UNIT) / (time.as_secs_f32() * 1e9))
+    }
+
+    /// The part of a mean that is left after so many units: e^(-t/decay). A decay of nothing forgets at once.
+    #[inline]
+    fn left(self, units: u32) -> f32 {
+        if units == 0 { 1.0 } else { (-(count(units) * self.0)).exp() }
+    }
+
+    pub(crate) fn to_bits(self) -> u32 {
+        self.0.to_bits()
+    }
+
+    pub(crate) fn from_bits(bits: u32) -> Self {
+        Self(f32::from_bits(bits))
+    }
+}
+
 impl Default for PaceSettings {
     fn default() -> Self {
         Self { decay: Duration::from_secs(10), failure: Duration::from_secs(1) }
@@ -44,13 +68,14 @@ impl Pace {
     }
 
     /// An answer, or a failure, took so long.
-    pub(crate) fn observe(&self, now: u64, took: u64, decay: Duration) {
+    pub(crate) fn observe(&self, now: u64, took: u64, decay: Decay) {
         self.latency.observe(now, took, decay);
     }
 
     /// What an answer takes: the decayed peak mean, but at least the mean age of the calls in flight, so that a server which
     /// hangs is seen before it answers. `None` when nothing is known yet.
-    pub(crate) fn latency(&self, now: u64, in_flight: u32, decay: Duration) -> Option<f32> {
+    #[inline]
+    pub(crate) fn latency(&self, now: u64, in_flight: u32, decay: Decay) -> Option<f32> {
         let known = self.latency.read(now, decay);
         // Counted one after the other, so they may not fit together for a moment; an age is never below zero, nor can it
         // be above that of the service.
@@ -88,31 +113,28 @@ const UNIT: u32 = 20;
 
 impl PeakEwma {
     /// The mean, decayed to `now`.
-    pub(crate) fn read(&self, now: u64, decay: Duration) -> Option<f32> {
+    #[inline]
+    pub(crate) fn read(&self, now: u64, decay: Decay) -> Option<f32> {
         let word = self.0.load(Ordering::Relaxed);
         (word != 0).then(|| {
             let (mean, at) = unpack(word);
-            mean * remaining(since(at, now), decay)
+            mean * decay.left(since(at, now))
         })
     }
 
     /// One more latency.
-    pub(crate) fn observe(&self, now: u64, took: u64, decay: Duration) {
+    pub(crate) fn observe(&self, now: u64, took: u64, decay: Decay) {
         // Not 0, which would be no mean.
         let took = nanos(took.max(1));
         let next = |word: u64| {
-            let mean = if word == 0 {
-                took
-            } else {
-                let (mean, at) = unpack(word);
-                if took >= mean {
-                    took
-                } else {
-                    let rest = remaining(since(at, now), decay);
-                    (mean * rest + took * (1.0 - rest)).max(1.0)
-                }
-            };
-            Some(pack(mean, stamp(now)))
+            let (mean, at) = unpack(word);
+            if word == 0 || took >= mean {
+                return Some(pack(took, stamp(now)));
+            }
+            let units = since(at, now);
+            let rest = decay.left(units);
+            // Within a unit of time nothing is forgotten, so that nothing changes, and nothing need be written.
+            (units != 0).then(|| pack((mean * rest + took * (1.0 - rest)).max(1.0), stamp(now)))
         };
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
@@ -138,21 +160,11 @@ fn since(at: u32, now: u64) -> u32 {
     if passed > u32::MAX / 2 { 0 } else { passed }
 }
 
-/// The part of a mean that is left after so many units: e^(-t/decay).
-fn remaining(units: u32, decay: Duration) -> f32 {
-    if units == 0 {
-        return 1.0;
-    }
-    let decay = decay.as_secs_f32() * 1e9;
-    // A decay of nothing forgets at once.
-    if decay <= 0.0 { 0.0 } else { (-(count(units) * count(1 << UNIT)) / decay).exp() }
-}
-
 #[cfg(all(test, not(evenkeel_loom)))]
 mod tests {
     use super::*;
 
-    const TAU: Duration = Duration::from_secs(10);
+    const TAU: Decay = Decay(1.048_576e-4);
 
     fn ms(milliseconds: f64) -> u64 {
         Duration::from_secs_f64(milliseconds / 1e3).as_nanos().try_into().unwrap()
@@ -164,6 +176,8 @@ mod tests {
 
     #[test]
     fn lbs_peak_ewma_decays_by_its_formula() {
+        let decay = Decay::over(Duration::from_secs(10));
+        assert!((decay.0 - TAU.0).abs() < 1e-9 && Decay::from_bits(decay.to_bits()) == decay);
         let cell = PeakEwma::default();
         assert_eq!(cell.read(ms(5.0), TAU), None);
         cell.observe(0, ms(100.0), TAU);
@@ -198,9 +212,9 @@ mod tests {
         let read = cell.read((1_u64 << 52) + ms(10_000.0), TAU).unwrap();
         assert!((read / 1e6 - 7.0 / std::f32::consts::E).abs() < 0.01, "{read}");
         assert!(cell.read(days(60), TAU).unwrap() < 1.0);
-        cell.observe(u64::MAX, u64::MAX, Duration::ZERO);
-        assert!(cell.read(u64::MAX, Duration::ZERO).unwrap().is_finite());
-        assert_eq!(cell.read(0, Duration::MAX).map(f32::is_finite), Some(true));
+        cell.observe(u64::MAX, u64::MAX, Decay::over(Duration::ZERO));
+        assert!(cell.read(u64::MAX, Decay::over(Duration::ZERO)).unwrap().is_finite());
+        assert_eq!(cell.read(0, Decay::over(Duration::MAX)).map(f32::is_finite), Some(true));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::InstanceState;
 use super::budget::Budget;
-use super::pace::PaceSettings;
+use super::pace::{Decay, PaceSettings};
 use crate::ServiceId;
 use crate::choice::Outcome;
 use crate::limit::Limit;
@@ -36,8 +36,10 @@ pub(crate) struct ServiceState {
     sink: OnceLock<Weak<dyn Sink>>,
     budget: Budget,
     logs: Logs,
-    /// The decay of latencies and what a failure counts as, in nanoseconds.
-    pace: [AtomicU64; 2],
+    /// The decay of latencies, as bits.
+    decay: AtomicU32,
+    /// What a failure counts as, in nanoseconds.
+    failure: AtomicU64,
 }
 
 /// How often what may be logged of a service.
@@ -101,7 +103,8 @@ impl ServiceState {
             limits: Mutex::default(),
             sink: OnceLock::new(),
             budget: Budget::default(),
-            pace: pace_words(PaceSettings::default()).map(AtomicU64::new),
+            decay: AtomicU32::new(0),
+            failure: AtomicU64::new(0),
             logs: Logs::default(),
         }
     }
@@ -117,7 +120,8 @@ impl ServiceState {
     /// Nanoseconds since this service was made, and 1, so that 0 means "not read"; a clock that goes back gives 1.
     pub(crate) fn now(&self) -> u64 {
         let passed = Instant::now().saturating_duration_since(self.base);
-        u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX).saturating_add(1)
+        // In one word: 584 years are enough, and two words cost as much as the reading.
+        passed.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(passed.subsec_nanos()) + 1)
     }
 
     pub(crate) fn configure(&self, allow_downgrade: bool, limits: BackOff) {
@@ -157,16 +161,21 @@ impl ServiceState {
         u32::try_from(self.now() / 1_000_000_000).unwrap_or(u32::MAX)
     }
 
-    /// What latencies are taken for.
-    pub(crate) fn pace(&self) -> PaceSettings {
-        let [decay, failure] = [0, 1].map(|at| Duration::from_nanos(self.pace[at].load(Ordering::Relaxed)));
-        PaceSettings { decay, failure }
+    /// How latencies are forgotten.
+    #[inline]
+    pub(crate) fn decay(&self) -> Decay {
+        Decay::from_bits(self.decay.load(Ordering::Relaxed))
+    }
+
+    /// The latency that a failure counts as at least, in nanoseconds.
+    pub(crate) fn failure_latency(&self) -> u64 {
+        self.failure.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_pace(&self, settings: PaceSettings) {
-        for (cell, word) in self.pace.iter().zip(pace_words(settings)) {
-            cell.store(word, Ordering::Relaxed);
-        }
+        self.decay.store(Decay::over(settings.decay).to_bits(), Ordering::Relaxed);
+        let failure = u64::try_from(settings.failure.as_nanos()).unwrap_or(u64::MAX);
+        self.failure.store(failure, Ordering::Relaxed);
     }
 
     pub(crate) fn set_sink(&self, sink: Weak<dyn Sink>) {
@@ -177,10 +186,6 @@ impl ServiceState {
     pub(crate) fn sink(&self) -> Option<Arc<dyn Sink>> {
         self.sink.get().and_then(Weak::upgrade)
     }
-}
-
-fn pace_words(settings: PaceSettings) -> [u64; 2] {
-    [settings.decay, settings.failure].map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
