@@ -1,5 +1,6 @@
 //! The tree of views: the whole list, and each group that a request can name.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ pub(super) struct Build<'a> {
     pub(super) board: &'a Board,
     pub(super) chain: &'a Chain,
     pub(super) policy: &'a dyn Policy,
+    /// What is left of what pickers may cost.
+    pub(super) means: Cell<u64>,
     pub(super) old: &'a HashMap<String, Arc<Cursor>>,
     pub(super) new: HashMap<String, Arc<Cursor>>,
     pub(super) before: Option<&'a Snapshot>,
@@ -198,7 +201,7 @@ impl Build<'_> {
         Arc::new(View::new(
             states,
             weights,
-            self.policy,
+            (self.policy, &self.means),
             cursor,
             old.map(|old| &**old),
             &self.board.random,

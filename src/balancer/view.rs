@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::policy::{Candidates, Cursor, Level, PickCx, Picker, Policy, Rule, Set};
@@ -32,13 +33,14 @@ impl View {
     pub(super) fn new(
         states: Box<[Arc<InstanceState>]>,
         weights: Option<Box<[Weight]>>,
-        policy: &dyn Policy,
+        (policy, means): (&dyn Policy, &Cell<u64>),
         cursor: Arc<Cursor>,
         old: Option<&View>,
         random: &Random,
         wider: Option<Arc<View>>,
     ) -> Self {
-        let picker = policy.picker(&Candidates::new(&states, weights.as_deref()));
+        let before = old.map(|old| &*old.picker);
+        let picker = policy.picker(&Candidates::new(&states, weights.as_deref()).after(before).within(means));
         let set = Set { states, cursor, offsets: [0, 0] };
         let mut view = Self { set, weights, picker, stood: [Stand::default(); 2], wider };
         for wheel in [0, 1] {

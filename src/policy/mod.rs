@@ -4,7 +4,9 @@
 //! the pick itself is a plain call without a lock, an allocation or a clock.
 
 mod cx;
+mod hash;
 mod least_request;
+mod pinned;
 mod random;
 mod round_robin;
 pub(crate) mod tables;
@@ -12,14 +14,18 @@ pub(crate) mod tables;
 #[cfg(test)]
 mod tests;
 
+use std::any::Any;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use cx::PickCx;
 pub(crate) use cx::{Cursor, Level, POSITION_MASK, Rule, Set};
+pub use hash::{DubboConsistentHash, HashKey, Maglev, Rendezvous, RingHash};
 pub use least_request::LeastRequest;
+pub use pinned::Pinned;
 pub use random::RandomPick;
 pub use round_robin::RoundRobin;
 
@@ -29,8 +35,9 @@ use crate::{ServiceInstance, Weight};
 
 /// What decides among usable instances.
 ///
-/// The built-in ones are [`RoundRobin`] (the default), [`RandomPick`] and [`LeastRequest`]; each honours weights when
-/// the chain turns them on. `examples/custom_policy.rs` has one of a third party.
+/// The built-in ones are [`RoundRobin`] (the default), [`RandomPick`], [`LeastRequest`], those that send a key to one
+/// instance ([`RingHash`], [`Maglev`], [`Rendezvous`], [`DubboConsistentHash`]), and [`Pinned`]; each honours weights when the
+/// chain turns them on. `examples/custom_policy.rs` has one of a third party.
 pub trait Policy: Send + Sync + fmt::Debug + 'static {
     /// What logs and reports call it.
     fn name(&self) -> Cow<'static, str>;
@@ -66,6 +73,11 @@ pub trait Picker: Send + Sync {
     fn rotation(&self) -> Option<&dyn Rotation> {
         None
     }
+
+    /// What the picker of the next list goes on from, if anything: it finds it by [`Candidates::legacy`].
+    fn legacy(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        None
+    }
 }
 
 /// A picker's order of turns.
@@ -85,15 +97,27 @@ pub trait Rotation {
 }
 
 /// The instances that a picker is built for, in the order of first sight; never empty.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Candidates<'a> {
     states: &'a [Arc<InstanceState>],
     weights: Option<&'a [Weight]>,
+    before: Option<&'a dyn Picker>,
+    means: Option<&'a Cell<u64>>,
 }
 
 impl<'a> Candidates<'a> {
     pub(crate) fn new(states: &'a [Arc<InstanceState>], weights: Option<&'a [Weight]>) -> Self {
-        Self { states, weights }
+        Self { states, weights, before: None, means: None }
+    }
+
+    /// The picker of the same view in the list before.
+    pub(crate) fn after(self, before: Option<&'a dyn Picker>) -> Self {
+        Self { before, ..self }
+    }
+
+    /// What may be spent on pickers while this list is published.
+    pub(crate) fn within(self, means: &'a Cell<u64>) -> Self {
+        Self { means: Some(means), ..self }
     }
 
     /// How many there are.
@@ -111,6 +135,31 @@ impl<'a> Candidates<'a> {
         self.states[index].instance()
     }
 
+    /// The state of the instance at `index`.
+    pub fn state(&self, index: usize) -> &'a InstanceState {
+        &self.states[index]
+    }
+
+    /// What the picker of the list before, for the same group, left ([`Picker::legacy`]), if it is a `T`: after a change of
+    /// the policy it may be something else.
+    pub fn legacy<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.before?.legacy()?.downcast().ok()
+    }
+
+    /// A way to have work done that would hold up who publishes; `None` where there is no runtime.
+    pub(crate) fn behind(&self) -> Option<impl FnOnce(Box<dyn FnOnce() + Send>)> {
+        let service = self.states.first()?.service();
+        let (runtime, _) = service.back_off();
+        runtime.map(|runtime| move |work| service.behind(&runtime, work))
+    }
+
+    /// Whether work of this size may be done while the list is published: all pickers of a list share what there is.
+    pub(crate) fn affords(&self, work: u64) -> bool {
+        let Some(means) = self.means else { return true };
+        let left = means.get().checked_sub(work);
+        left.inspect(|left| means.set(*left)).is_some()
+    }
+
     /// Their weights, none of them 0; `None` when weights are off or all alike.
     pub fn weights(&self) -> Option<&'a [Weight]> {
         self.weights
@@ -120,6 +169,16 @@ impl<'a> Candidates<'a> {
         self.weights.map(|weights| weights.iter().map(|weight| weight.thousandths()).collect())
     }
 }
+
+impl fmt::Debug for Candidates<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Candidates").field("states", &self.states).field("weights", &self.weights).finish()
+    }
+}
+
+/// What all pickers of one list may cost the thread that publishes it, in entries of tables: some ten milliseconds, which is
+/// what the rest of the work for a long list takes.
+pub(crate) const MEANS: u64 = 400_000;
 
 /// What a policy needs of a lease; both cost every call something, so nothing is the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

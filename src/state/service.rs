@@ -7,6 +7,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::InstanceState;
+use super::behind::{Behind, Work};
 use super::budget::Budget;
 use crate::ServiceId;
 use crate::choice::Outcome;
@@ -33,6 +34,7 @@ pub(crate) struct ServiceState {
     limits: Mutex<(Option<Handle>, BackOff)>,
     sink: OnceLock<Weak<dyn Sink>>,
     budget: Budget,
+    behind: Arc<Behind>,
 }
 
 /// The growing back-off of an instance that calls cannot be sent to: `min` doubling to `max`.
@@ -67,6 +69,7 @@ impl ServiceState {
             limits: Mutex::default(),
             sink: OnceLock::new(),
             budget: Budget::default(),
+            behind: Arc::default(),
         }
     }
 
@@ -96,6 +99,11 @@ impl ServiceState {
 
     pub(crate) fn back_off(&self) -> (Option<Handle>, BackOff) {
         self.limits.lock().clone()
+    }
+
+    /// Has `work` done on a thread of `runtime` that may block, after what was given before.
+    pub(crate) fn behind(&self, runtime: &Handle, work: Work) {
+        self.behind.add(runtime, work);
     }
 
     /// A call began, which may pay for the retry of another one.
