@@ -23,7 +23,7 @@ words! {
     ///
     /// Property: `evenkeel.policy`. Default: `round-robin`; `least-request` under the presets `kubernetes` and
     /// `modern`.
-    PolicyName, "round-robin, random or least-request" {
+    PolicyName, "round-robin, random, least-request, ring-hash, maglev, rendezvous or consistent-hash" {
         /// Each instance in turn, from a random start.
         #[default]
         RoundRobin = "round-robin",
@@ -31,6 +31,14 @@ words! {
         Random = "random",
         /// The one of two drawn instances with fewer requests in flight.
         LeastRequest = "least-request",
+        /// By a key of the request, on a ring as gRPC and Envoy have it; see [`HashProperties`](super::HashProperties).
+        RingHash = "ring-hash",
+        /// By a key of the request, by Maglev's table.
+        Maglev = "maglev",
+        /// By a key of the request, which every instance draws for.
+        Rendezvous = "rendezvous",
+        /// By a key of the request, on Dubbo's ring.
+        ConsistentHash = "consistent-hash",
     }
 }
 

@@ -25,7 +25,7 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// To the instance with this id; a round robin of all when it cannot be had.
+    /// To the instance with this id, unless it is drained; a round robin of all when it cannot be had.
     pub fn to(id: impl Into<String>) -> Self {
         Self { id: id.into().into(), other: Arc::new(RoundRobin::default()) }
     }
@@ -47,7 +47,8 @@ impl Policy for Pinned {
     }
 
     fn picker(&self, set: &Candidates<'_>) -> Box<dyn Picker> {
-        let named = (0..set.len()).filter(|at| *set.instance(*at).id() == *self.id);
+        let drained = |at: usize| set.weights().is_some_and(|weights| weights[at].is_zero());
+        let named = (0..set.len()).filter(|at| *set.instance(*at).id() == *self.id && !drained(*at));
         let address = |at: &usize| (set.instance(*at).host().to_owned(), set.instance(*at).port());
         Box::new(Pin { at: named.min_by_key(address), other: self.other.picker(set) })
     }

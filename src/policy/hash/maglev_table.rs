@@ -108,8 +108,8 @@ impl MaglevTable {
 /// every turn, and a lighter one in its share of them, all of them one in the first. Within a turn it goes by the names.
 fn fill(size: u64, members: &[Member]) -> Vec<u32> {
     let mut owners = vec![FREE; usize::try_from(size).unwrap_or_default()];
-    let mut lanes: Vec<Lane> =
-        by_name(members).into_iter().map(|at| Lane::new(at, &members[at], size)).collect();
+    let listed = by_name(members).into_iter().filter(|at| members[*at].weight > 0);
+    let mut lanes: Vec<Lane> = listed.map(|at| Lane::new(at, &members[at], size)).collect();
     let most = lanes.iter().map(|lane| lane.weight).max().unwrap_or(1);
     if lanes.iter().all(|lane| lane.weight == most) {
         for turn in 0..owners.len() {

@@ -160,7 +160,7 @@ mod tests {
     use super::Md5;
 
     fn hex(digest: [u8; 16]) -> String {
-        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+        format!("{:032x}", u128::from_be_bytes(digest))
     }
 
     #[test]

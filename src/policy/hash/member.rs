@@ -26,7 +26,8 @@ pub(super) struct Member {
     pub(super) name: Box<str>,
     /// Of the name.
     pub(super) hash: u64,
-    /// In thousandths; all alike where weights are off.
+    /// In thousandths; all alike where weights are off. A list holds nobody of weight 0, and if it did, it would have no keys;
+    /// if all were, they would be alike.
     pub(super) weight: u64,
 }
 
@@ -45,7 +46,7 @@ impl Naming {
 
 /// The members of `set`, in its order.
 pub(super) fn members(set: &Candidates<'_>, naming: Naming) -> Vec<Member> {
-    let weights = set.weights();
+    let weights = set.weights().filter(|weights| weights.iter().any(|weight| !weight.is_zero()));
     let mut members: Vec<Member> = (0..set.len())
         .map(|at| {
             let name: Box<str> = naming.name(&set.instance(at)).into();
@@ -95,7 +96,7 @@ pub(super) fn by_name(members: &[Member]) -> Vec<usize> {
 /// The weight in the middle, of two the lighter one. Points are given in proportion to it, since it seldom moves when one
 /// instance comes or goes, as a sum or the lightest does: what moves it moves every key a little.
 pub(super) fn median(members: &[Member]) -> u64 {
-    let mut weights: Vec<u64> = members.iter().map(|member| member.weight).collect();
+    let mut weights: Vec<u64> = members.iter().map(|member| member.weight).filter(|w| *w > 0).collect();
     let middle = weights.len().saturating_sub(1) / 2;
     weights.sort_unstable();
     weights.get(middle).copied().unwrap_or(1).max(1)

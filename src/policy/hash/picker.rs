@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::HashKey;
 use super::bound::{Factor, Load};
 use super::held::Held;
-use super::member::{Naming, members};
+use super::member::{Member, Naming, members};
 use super::table::Plan;
 use crate::Request;
 use crate::policy::{Candidates, PickCx, Picker};
@@ -40,8 +40,7 @@ impl ByTable {
         factor: Option<Factor>,
     ) -> Self {
         let members = members(set, naming);
-        let hashes = members.iter().map(|member| member.hash).collect();
-        let ranking = Ranking { hashes, weights: set.thousandths().map(Into::into) };
+        let ranking = Ranking::of(&members, set.weights().is_some());
         Self { key: key.clone(), digest, held: Held::new(set, plan, members), ranking, factor }
     }
 
@@ -97,9 +96,9 @@ impl Picker for ByTable {
 }
 
 impl Ranking {
-    pub(super) fn new(set: &Candidates<'_>, naming: Naming) -> Self {
-        let hashes = members(set, naming).iter().map(|member| member.hash).collect();
-        Self { hashes, weights: set.thousandths().map(Into::into) }
+    pub(super) fn of(members: &[Member], weighted: bool) -> Self {
+        let hashes = members.iter().map(|member| member.hash).collect();
+        Self { hashes, weights: weighted.then(|| members.iter().map(|member| member.weight).collect()) }
     }
 
     fn weight(&self, at: usize) -> u64 {

@@ -58,6 +58,8 @@ impl Points {
     /// How many each member has, in the order of the names.
     fn counts(self, members: &[Member], order: &[usize]) -> Vec<u64> {
         let weights = order.iter().map(|at| u128::from(members[*at].weight));
+        // Everybody has a point, but who is drained.
+        let least = |count: u64, weight: u128, least: u64| if weight == 0 { 0 } else { count.max(least) };
         let n = members.len() as u64;
         let most = u128::from(most_points(n));
         match self {
@@ -67,15 +69,17 @@ impl Points {
                 let of = |weight: u128| (weight * u128::from(each) + median / 2) / median;
                 let total: u128 = weights.clone().map(of).sum();
                 weights
-                    .map(|weight| if total > most { of(weight) * most / total } else { of(weight) })
-                    .map(|count| narrow(count / unit * unit).max(narrow(unit)))
+                    .map(|weight| {
+                        let count = if total > most { of(weight) * most / total } else { of(weight) };
+                        least(narrow(count / unit * unit), weight, narrow(unit))
+                    })
                     .collect()
             }
-            Self::Scaled(least, most) => {
+            Self::Scaled(fewest, most) => {
                 let total: u128 = weights.clone().sum::<u128>().max(1);
-                let lightest = weights.clone().min().unwrap_or(1).max(1);
+                let lightest = weights.clone().filter(|weight| *weight > 0).min().unwrap_or(1);
                 // A whole number of points for the lightest, and the others by its measure, unless that is too many.
-                let (points, of) = ((lightest * u128::from(least)).div_ceil(total), lightest);
+                let (points, of) = ((lightest * u128::from(fewest)).div_ceil(total), lightest);
                 let too_many = points * total > u128::from(most) * lightest;
                 let (points, of) = if too_many { (u128::from(most), total) } else { (points, of) };
                 let (mut sum, mut made) = (0, 0);
@@ -85,7 +89,7 @@ impl Points {
                         let target = (sum * points).div_ceil(of).max(made);
                         let count = target - made;
                         made = target;
-                        narrow(count).max(1)
+                        least(narrow(count), weight, 1)
                     })
                     .collect()
             }

@@ -1,5 +1,7 @@
 //! How even the shares are, and what moves when the list changes.
 
+#![allow(clippy::cast_precision_loss)] // counts are small
+
 use super::*;
 
 /// Enough keys that one in a hundred thousand shows, and little enough for a build without optimisation.
@@ -24,13 +26,14 @@ fn removal(plan: Plan, n: usize) -> [f64; 4] {
     let before = owners(&Table::new(plan, &all), &all);
     let after = owners(&Table::new(plan, &left), &left);
     let mut shares: BTreeMap<u64, u32> = all.iter().map(|member| (member.hash, 0)).collect();
-    before.iter().for_each(|owner| *shares.get_mut(owner).unwrap() += 1);
+    for owner in &before {
+        *shares.get_mut(owner).unwrap() += 1;
+    }
     let (mut moved, mut needless) = (0_u32, 0_u32);
     for (before, after) in before.iter().zip(&after) {
         moved += u32::from(before != after);
         needless += u32::from(before != after && *before != all[gone].hash);
     }
-    #[allow(clippy::cast_precision_loss)] // small
     let mean = KEYS as f64 / n as f64;
     let part = |count: u32| f64::from(count) / KEYS as f64;
     let most = f64::from(*shares.values().max().unwrap()) / mean;
@@ -40,7 +43,6 @@ fn removal(plan: Plan, n: usize) -> [f64; 4] {
 /// Six standard deviations of the largest of `n` shares of the keys, which chance alone moves so far: with 10^5 keys and
 /// 1 000 instances a mean share is 100 keys.
 fn chance(n: usize) -> f64 {
-    #[allow(clippy::cast_precision_loss)] // small
     let mean = KEYS as f64 / n as f64;
     6.0 / mean.sqrt()
 }
@@ -49,7 +51,7 @@ fn chance(n: usize) -> f64 {
 fn lbs_ring_a_removal_moves_only_the_keys_of_who_left() {
     for (n, points) in [(10, 160), (100, 160), (1_000, 160), (10, 6_554), (100, 655)] {
         let [most, least, moved, needless] = removal(Plan::Ring(Points::Each(points)), n);
-        assert_eq!(needless, 0.0, "n = {n}");
+        assert!(needless < 1e-9, "n = {n}: {needless}");
         // A share has a deviation of one part in the root of the points.
         let spread = 4.5 / f64::from(points).sqrt() + chance(n);
         assert!(most < 1.0 + spread && least > 1.0 - spread, "n = {n}, {points}: {most} {least}");
@@ -71,7 +73,7 @@ fn lbs_ring_the_published_shares() {
         // Names differ, and so do the rings: the extremes of a hundred shares vary by a quarter of their distance from 1.
         let (high, low) = ((most - 1.0) * 1.5 + chance(n), (1.0 - least) * 1.5 + chance(n));
         assert!(a < 1.0 + high && b > 1.0 - low, "n = {n}, {size}: {a} {b}");
-        assert_eq!(needless, 0.0);
+        assert!(needless < 1e-9, "n = {n}: {needless}");
     }
 }
 

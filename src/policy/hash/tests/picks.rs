@@ -1,5 +1,7 @@
 //! Pickers over a set of states.
 
+use std::fmt;
+
 use super::*;
 use crate::policy::{
     Candidates, Cursor, DubboConsistentHash, HashKey, Level, Maglev, PickCx, Picker, Pinned, Policy,
@@ -54,7 +56,7 @@ impl Set {
         Self::of(policy, &list, weights)
     }
 
-    fn pick(&self, key: impl ToString, tried: Option<&Tried>, level: Level) -> Option<usize> {
+    fn pick(&self, key: impl fmt::Display, tried: Option<&Tried>, level: Level) -> Option<usize> {
         let user = User(key.to_string());
         let request = Request::of(&user);
         let rule = Rule { tried, level };
@@ -62,7 +64,7 @@ impl Set {
         self.picker.pick(&mut PickCx { set: &self.inner, request: &request, random: &self.random, rule })
     }
 
-    fn home(&self, key: impl ToString) -> usize {
+    fn home(&self, key: impl fmt::Display) -> usize {
         self.pick(key, None, Level::Fit).unwrap()
     }
 
@@ -251,7 +253,9 @@ fn lbs_a_bounded_load_is_never_above_its_share_and_keys_return() {
         let part: std::collections::BTreeSet<_> = order.iter().collect();
         assert!(part.len() >= if weights.is_none() { 8 } else { 5 }, "{part:?}");
         // It ends, call by call: as soon as there is room, the key is at home again.
-        order.iter().for_each(|at| set.inner.states[*at].leave());
+        for at in &order {
+            set.inner.states[*at].leave();
+        }
         assert!((0..10).all(|_| set.home("hot") == home));
         // Another hot key overflows in an order of its own.
         let orders: std::collections::BTreeSet<usize> = (0..300)
