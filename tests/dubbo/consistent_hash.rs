@@ -80,6 +80,17 @@ async fn dubbo_032_the_same_members_make_the_same_pick() {
 
 #[tokio::test(start_paused = true)]
 async fn dubbo_034_keys_and_their_providers() {
+    let policy = DubboConsistentHash::default();
+    for (key, hash) in [
+        ("arg1", 354_641_640),
+        ("user-1", 1_399_904_214),
+        ("user-2", 550_393_917),
+        ("", 3_649_838_548),
+        ("k5", 3_992_040_087),
+        ("k3", 2_638_654_455),
+    ] {
+        assert_eq!(policy.hash(&Request::of(&Call(&[key]))), Some(hash), "{key:?}");
+    }
     let lb = balancer(local(), DubboConsistentHash::default());
     for (key, port) in
         [("arg1", 2), ("user-1", 1), ("user-2", 3), ("user-3", 5), ("a", 3), ("0", 5), ("42", 5), ("", 4)]

@@ -48,6 +48,19 @@ impl DubboConsistentHash {
         Self::new(numbers.into_iter().map(one).fold(HashKey::default(), HashKey::and))
     }
 
+    /// Where on the ring the key of `request` is, from 0 to 2^32 - 1; `None` when it has none.
+    ///
+    /// ```
+    /// use evenkeel::policy::{DubboConsistentHash, HashKey};
+    /// use evenkeel::Request;
+    ///
+    /// let fixed = DubboConsistentHash::new(HashKey::attribute("user"));
+    /// assert_eq!(fixed.hash(&Request::EMPTY), None);
+    /// ```
+    pub fn hash(&self, request: &Request<'_>) -> Option<u32> {
+        digest(&self.key, request)
+    }
+
     /// How many points an instance has (`hash.nodes` in Dubbo; default: 160), in fours, and four at least.
     #[must_use]
     pub fn with_nodes(self, nodes: u32) -> Self {
@@ -62,14 +75,17 @@ impl Policy for DubboConsistentHash {
 
     fn picker(&self, set: &Candidates<'_>) -> Box<dyn Picker> {
         let plan = Plan::Ring(Points::Dubbo(self.nodes.max(4)));
-        Box::new(ByTable::new(set, (&self.key, digest), plan, Naming::Address, None))
+        // Points stand in the high halves of hashes.
+        let high =
+            |key: &HashKey, request: &Request<'_>| digest(key, request).map(|hash| u64::from(hash) << 32);
+        Box::new(ByTable::new(set, (&self.key, high), plan, Naming::Address, None))
     }
 }
 
-/// The first four bytes of the digest; points stand in the high halves of hashes, and so does this.
-pub(super) fn digest(key: &HashKey, request: &Request<'_>) -> Option<u64> {
+/// The first four bytes of the digest.
+fn digest(key: &HashKey, request: &Request<'_>) -> Option<u32> {
     let mut text = Md5::new();
     let any = key.texts(request, &mut |piece| text.write(piece));
     let [a, b, c, d, ..] = text.finish();
-    any.then(|| u64::from(u32::from_le_bytes([a, b, c, d])) << 32)
+    any.then(|| u32::from_le_bytes([a, b, c, d]))
 }
