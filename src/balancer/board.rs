@@ -1,6 +1,5 @@
 //! Where the lists of a driver become snapshots.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use super::published::Published;
 use super::snapshot::{Confirmed, Snapshot};
 use super::tree::Build;
 use crate::ServiceInstance;
-use crate::policy::{Cursor, MEANS, Policy};
+use crate::policy::{Cursor, Policy, Publishing};
 use crate::random::Random;
 use crate::state::{Registry, ServiceState};
 use crate::supplier::driver::Publish;
@@ -202,7 +201,7 @@ impl Board {
             board: self,
             chain: &control.chain,
             policy: &*policy,
-            means: Cell::new(MEANS),
+            publishing: Publishing::new(),
             old: &control.cursors,
             new: HashMap::new(),
             before: current.as_deref(),

@@ -7,6 +7,7 @@ mod cx;
 mod hash;
 mod least_request;
 mod pinned;
+mod publishing;
 mod random;
 mod round_robin;
 pub(crate) mod tables;
@@ -16,7 +17,6 @@ mod tests;
 
 use std::any::Any;
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +26,7 @@ pub(crate) use cx::{Cursor, Level, POSITION_MASK, Rule, Set};
 pub use hash::{DubboConsistentHash, HashKey, Maglev, Rendezvous, RingHash};
 pub use least_request::LeastRequest;
 pub use pinned::Pinned;
+pub(crate) use publishing::Publishing;
 pub use random::RandomPick;
 pub use round_robin::RoundRobin;
 
@@ -102,12 +103,12 @@ pub struct Candidates<'a> {
     states: &'a [Arc<InstanceState>],
     weights: Option<&'a [Weight]>,
     before: Option<&'a dyn Picker>,
-    means: Option<&'a Cell<u64>>,
+    publishing: Option<&'a Publishing>,
 }
 
 impl<'a> Candidates<'a> {
     pub(crate) fn new(states: &'a [Arc<InstanceState>], weights: Option<&'a [Weight]>) -> Self {
-        Self { states, weights, before: None, means: None }
+        Self { states, weights, before: None, publishing: None }
     }
 
     /// The picker of the same view in the list before.
@@ -115,9 +116,8 @@ impl<'a> Candidates<'a> {
         Self { before, ..self }
     }
 
-    /// What may be spent on pickers while this list is published.
-    pub(crate) fn within(self, means: &'a Cell<u64>) -> Self {
-        Self { means: Some(means), ..self }
+    pub(crate) fn within(self, publishing: &'a Publishing) -> Self {
+        Self { publishing: Some(publishing), ..self }
     }
 
     /// How many there are.
@@ -153,11 +153,9 @@ impl<'a> Candidates<'a> {
         runtime.map(|runtime| move |work| service.behind(&runtime, work))
     }
 
-    /// Whether work of this size may be done while the list is published: all pickers of a list share what there is.
-    pub(crate) fn affords(&self, work: u64) -> bool {
-        let Some(means) = self.means else { return true };
-        let left = means.get().checked_sub(work);
-        left.inspect(|left| means.set(*left)).is_some()
+    /// What it shares with the other pickers of its list; `None` outside of a balancer.
+    pub(crate) fn publishing(&self) -> Option<&'a Publishing> {
+        self.publishing
     }
 
     /// Their weights, none of them 0; `None` when weights are off or all alike.
@@ -175,10 +173,6 @@ impl fmt::Debug for Candidates<'_> {
         f.debug_struct("Candidates").field("states", &self.states).field("weights", &self.weights).finish()
     }
 }
-
-/// What all pickers of one list may cost the thread that publishes it, in entries of tables: some ten milliseconds, which is
-/// what the rest of the work for a long list takes.
-pub(crate) const MEANS: u64 = 400_000;
 
 /// What a policy needs of a lease; both cost every call something, so nothing is the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,9 +12,9 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use super::member::Member;
-use super::table::{Plan, Table};
-use crate::policy::Candidates;
+use super::table::{Made, Plan, Table};
 use crate::policy::tables::Alias;
+use crate::policy::{Candidates, Publishing};
 use crate::random::below;
 
 /// What is made in place, by [`Plan::effort`]: more would be felt by other tasks of the thread that publishes. Enough for a
@@ -22,14 +22,24 @@ use crate::random::below;
 pub(super) const IN_PLACE: u64 = 82_000;
 
 /// The table of one picker.
+#[derive(Clone)]
 pub(super) struct Held {
     at: At,
     lineage: Arc<Lineage>,
 }
 
+#[derive(Clone)]
 enum At {
+    /// One instance needs none.
+    Alone,
     Made(Arc<Table>),
     InTheMaking(Arc<ArcSwap<Stage>>),
+}
+
+/// What is left for another picker of the same list and the same members.
+struct Shared {
+    of: Arc<[Made]>,
+    held: Held,
 }
 
 /// What a picker goes by while its table is made, and then that.
@@ -52,6 +62,8 @@ struct Work {
     latest: Option<Arc<Table>>,
     next: Option<Job>,
     running: bool,
+    /// The list whose picker went on from here last.
+    heir: u64,
 }
 
 struct Job {
@@ -62,43 +74,27 @@ struct Job {
 
 impl Held {
     pub(super) fn new(set: &Candidates<'_>, plan: Plan, members: Vec<Member>) -> Self {
+        let of = Made::of_all(&members);
+        let publishing = set.publishing();
+        let shared = publishing.and_then(Publishing::made::<Shared>);
+        if let Some(shared) = shared.filter(|shared| shared.held.lineage.plan == plan && shared.of == of) {
+            return shared.held.clone();
+        }
         let before = set.legacy::<Lineage>().filter(|lineage| lineage.plan == plan);
-        let lineage = before.unwrap_or_else(|| Arc::new(Lineage { plan, work: Mutex::default() }));
-        let latest = {
-            let mut work = lineage.work.lock();
-            // Whatever was to be made next is not wanted any more.
-            work.next = None;
-            work.latest.clone()
-        };
-        if let Some(table) = latest.as_ref().filter(|table| table.is_of(&members)) {
-            return Self { at: At::Made(Arc::clone(table)), lineage };
+        let lineage = Lineage::after(before, plan, publishing.map_or(0, Publishing::id));
+        let at = if members.len() == 1 { At::Alone } else { lineage.at(set, members, &of) };
+        let held = Self { at, lineage };
+        if let Some(publishing) = publishing {
+            publishing.leave(Arc::new(Shared { of, held: held.clone() }));
         }
-        let effort = plan.effort(&members);
-        let behind = set.behind().filter(|_| effort > IN_PLACE || !set.affords(effort));
-        let Some(behind) = behind else {
-            let table = Arc::new(Table::new(plan, &members));
-            lineage.work.lock().latest = Some(Arc::clone(&table));
-            return Self { at: At::Made(table), lineage };
-        };
-        let stage = if let Some(table) = latest {
-            let places = table.places_in(&members);
-            Stage::Older(table, places)
-        } else {
-            let weights: Vec<u64> = members.iter().map(|member| member.weight).collect();
-            let equal = weights.windows(2).all(|two| two[0] == two[1]);
-            Stage::None(Alias::new(&weights).filter(|_| !equal), members.len())
-        };
-        let to = Arc::new(ArcSwap::from_pointee(stage));
-        if let Some(maker) = lineage.submit(Job { members, to: Arc::downgrade(&to) }) {
-            behind(Box::new(move || drop(maker)));
-        }
-        Self { at: At::InTheMaking(to), lineage }
+        held
     }
 
     /// The first place that `fits`, from that of `hash` on; `None` after a number of others.
     #[inline]
     pub(super) fn find(&self, hash: u64, fits: impl Fn(usize) -> bool) -> Option<usize> {
         match &self.at {
+            At::Alone => Some(0).filter(|at| fits(*at)),
             At::Made(table) => table.walk(hash, |at| fits(at as usize)).map(|at| at as usize),
             At::InTheMaking(stage) => stage.load().find(hash, fits),
         }
@@ -112,7 +108,7 @@ impl Held {
     #[cfg(test)]
     pub(super) fn is_made(&self) -> bool {
         match &self.at {
-            At::Made(_) => true,
+            At::Alone | At::Made(_) => true,
             At::InTheMaking(stage) => matches!(**stage.load(), Stage::Own(_)),
         }
     }
@@ -135,6 +131,53 @@ impl Stage {
 }
 
 impl Lineage {
+    /// What a picker of the list `heir` goes on from. Two pickers of one list may come after one of the list before, when the
+    /// groups of a chain change: the second starts a lineage of its own, or each would take the other's work away.
+    fn after(before: Option<Arc<Self>>, plan: Plan, heir: u64) -> Arc<Self> {
+        let Some(before) = before else {
+            return Arc::new(Self { plan, work: Mutex::new(Work { heir, ..Work::default() }) });
+        };
+        let mut work = before.work.lock();
+        if work.heir == heir && heir != 0 {
+            let latest = work.latest.clone();
+            return Arc::new(Self { plan, work: Mutex::new(Work { latest, heir, ..Work::default() }) });
+        }
+        work.heir = heir;
+        // Whatever was to be made next is not wanted any more.
+        work.next = None;
+        drop(work);
+        before
+    }
+
+    /// The table for a picker, or what it goes by until that is made.
+    fn at(self: &Arc<Self>, set: &Candidates<'_>, members: Vec<Member>, of: &[Made]) -> At {
+        let latest = self.work.lock().latest.clone();
+        if let Some(table) = latest.as_ref().filter(|table| table.is_of(of)) {
+            return At::Made(Arc::clone(table));
+        }
+        let effort = self.plan.effort(&members);
+        let affords = |work| set.publishing().is_none_or(|publishing| publishing.affords(work));
+        let behind = set.behind().filter(|_| effort > IN_PLACE || !affords(effort));
+        let Some(behind) = behind else {
+            let table = Arc::new(Table::new(self.plan, &members));
+            self.work.lock().latest = Some(Arc::clone(&table));
+            return At::Made(table);
+        };
+        let stage = if let Some(table) = latest {
+            let places = table.places_in(&members);
+            Stage::Older(table, places)
+        } else {
+            let weights: Vec<u64> = members.iter().map(|member| member.weight).collect();
+            let equal = weights.windows(2).all(|two| two[0] == two[1]);
+            Stage::None(Alias::new(&weights).filter(|_| !equal), members.len())
+        };
+        let to = Arc::new(ArcSwap::from_pointee(stage));
+        if let Some(maker) = self.submit(Job { members, to: Arc::downgrade(&to) }) {
+            behind(Box::new(move || drop(maker)));
+        }
+        At::InTheMaking(to)
+    }
+
     /// Notes what to make next, and gives who makes it, unless somebody is at it already.
     fn submit(self: &Arc<Self>, job: Job) -> Option<Maker> {
         let mut work = self.work.lock();

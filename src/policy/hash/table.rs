@@ -1,5 +1,7 @@
 //! A ring or a table with what it was made of.
 
+use std::sync::Arc;
+
 use super::maglev_table::{self, MaglevTable};
 use super::member::Member;
 use super::ring::{Points, Ring};
@@ -16,12 +18,12 @@ pub(super) enum Plan {
 #[derive(Debug)]
 pub(super) struct Table {
     shape: Shape,
-    members: Box<[Made]>,
+    made_of: Arc<[Made]>,
 }
 
 /// A member, as far as it decides what the table is.
 #[derive(Debug, PartialEq, Eq)]
-struct Made {
+pub(super) struct Made {
     uid: u64,
     hash: u64,
     weight: u64,
@@ -45,8 +47,9 @@ impl Plan {
 }
 
 impl Made {
-    fn of(member: &Member) -> Self {
-        Self { uid: member.uid, hash: member.hash, weight: member.weight }
+    pub(super) fn of_all(members: &[Member]) -> Arc<[Self]> {
+        let of = |member: &Member| Self { uid: member.uid, hash: member.hash, weight: member.weight };
+        members.iter().map(of).collect()
     }
 }
 
@@ -56,20 +59,19 @@ impl Table {
             Plan::Ring(points) => Shape::Ring(Ring::new(points, members)),
             Plan::Maglev(asked) => Shape::Maglev(MaglevTable::new(asked, members)),
         };
-        Self { shape, members: members.iter().map(Made::of).collect() }
+        Self { shape, made_of: Made::of_all(members) }
     }
 
     /// Whether it would come out as it is.
-    pub(super) fn is_of(&self, members: &[Member]) -> bool {
-        members.len() == self.members.len()
-            && members.iter().zip(&self.members).all(|(member, made)| Made::of(member) == *made)
+    pub(super) fn is_of(&self, members: &[Made]) -> bool {
+        *self.made_of == *members
     }
 
     /// For each place of its own list, the place in a list of `members`, if it is still there. Both are in the order of
     /// first sight.
     pub(super) fn places_in(&self, members: &[Member]) -> Box<[Option<u32>]> {
         let place = |made: &Made| members.binary_search_by_key(&made.uid, |member| member.uid).ok();
-        self.members.iter().map(|made| place(made).and_then(|at| u32::try_from(at).ok())).collect()
+        self.made_of.iter().map(|made| place(made).and_then(|at| u32::try_from(at).ok())).collect()
     }
 
     /// The first owner that `take` takes, from that of `hash` on; `None` after a number of others.
