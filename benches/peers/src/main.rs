@@ -96,8 +96,8 @@ impl evenkeel::RequestView for Key {
 }
 
 fn pick((balancer, requests): (&LoadBalancer, &[Request<'_>]), count: usize) {
-    for turn in 0..count {
-        let choice = balancer.try_choose(black_box(&requests[turn % requests.len()]));
+    for request in requests.iter().cycle().take(count) {
+        let choice = balancer.try_choose(black_box(request));
         black_box(&choice);
     }
 }

@@ -6,9 +6,9 @@
 //! several lists meanwhile only the newest gets a table.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 
 use super::member::Member;
@@ -33,7 +33,14 @@ enum At {
     /// One instance needs none.
     Alone,
     Made(Arc<Table>),
-    InTheMaking(Arc<ArcSwap<Stage>>),
+    InTheMaking(Arc<Making>),
+}
+
+/// A table in the making: read without a guard once it is there.
+struct Making {
+    made: OnceLock<Arc<Table>>,
+    /// Let go of as soon as it is.
+    until: ArcSwapOption<Until>,
 }
 
 /// What is left for another picker of the same list and the same members.
@@ -42,9 +49,8 @@ struct Shared {
     held: Held,
 }
 
-/// What a picker goes by while its table is made, and then that.
-enum Stage {
-    Own(Arc<Table>),
+/// What a picker goes by while its table is made.
+enum Until {
     /// The table of an earlier list, with the places in this one.
     Older(Arc<Table>, Box<[Option<u32>]>),
     /// There was none. By weight: keys have a place at once, though not for long.
@@ -69,7 +75,7 @@ struct Work {
 struct Job {
     members: Vec<Member>,
     /// A picker that is gone needs no table.
-    to: Weak<ArcSwap<Stage>>,
+    to: Weak<Making>,
 }
 
 impl Held {
@@ -96,7 +102,7 @@ impl Held {
         match &self.at {
             At::Alone => Some(0).filter(|at| fits(*at)),
             At::Made(table) => table.walk(hash, |at| fits(at as usize)).map(|at| at as usize),
-            At::InTheMaking(stage) => stage.load().find(hash, fits),
+            At::InTheMaking(making) => making.find(hash, fits),
         }
     }
 
@@ -109,15 +115,35 @@ impl Held {
     pub(super) fn is_made(&self) -> bool {
         match &self.at {
             At::Alone | At::Made(_) => true,
-            At::InTheMaking(stage) => matches!(**stage.load(), Stage::Own(_)),
+            At::InTheMaking(making) => making.made.get().is_some(),
         }
     }
 }
 
-impl Stage {
+impl Making {
+    #[inline]
+    fn find(&self, hash: u64, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        let of = |table: &Table| table.walk(hash, |at| fits(at as usize)).map(|at| at as usize);
+        match self.made.get() {
+            Some(table) => of(table),
+            None => match &*self.until.load() {
+                Some(until) => until.find(hash, &fits),
+                // It came in between.
+                None => self.made.get().and_then(|table| of(table)),
+            },
+        }
+    }
+
+    fn done(&self, table: Arc<Table>) {
+        // Nobody else makes it.
+        let _ = self.made.set(table);
+        self.until.store(None);
+    }
+}
+
+impl Until {
     fn find(&self, hash: u64, fits: impl Fn(usize) -> bool) -> Option<usize> {
         match self {
-            Self::Own(table) => table.walk(hash, |at| fits(at as usize)).map(|at| at as usize),
             Self::Older(table, places) => {
                 let place = |at: u32| places[at as usize].map(|at| at as usize);
                 table.walk(hash, |at| place(at).is_some_and(&fits)).and_then(place)
@@ -163,15 +189,15 @@ impl Lineage {
             self.work.lock().latest = Some(Arc::clone(&table));
             return At::Made(table);
         };
-        let stage = if let Some(table) = latest {
+        let until = if let Some(table) = latest {
             let places = table.places_in(&members);
-            Stage::Older(table, places)
+            Until::Older(table, places)
         } else {
             let weights: Vec<u64> = members.iter().map(|member| member.weight).collect();
             let equal = weights.windows(2).all(|two| two[0] == two[1]);
-            Stage::None(Alias::new(&weights).filter(|_| !equal), members.len())
+            Until::None(Alias::new(&weights).filter(|_| !equal), members.len())
         };
-        let to = Arc::new(ArcSwap::from_pointee(stage));
+        let to = Arc::new(Making { made: OnceLock::new(), until: ArcSwapOption::from_pointee(until) });
         if let Some(maker) = self.submit(Job { members, to: Arc::downgrade(&to) }) {
             behind(Box::new(move || drop(maker)));
         }
@@ -207,7 +233,7 @@ impl Lineage {
             };
             self.work.lock().latest = Some(Arc::clone(&table));
             if let Some(to) = job.to.upgrade() {
-                to.store(Arc::new(Stage::Own(table)));
+                to.done(table);
             }
         }
     }

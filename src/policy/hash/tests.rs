@@ -54,6 +54,21 @@ fn lbs_ring_sizes_by_the_formula_of_envoy() {
 }
 
 #[test]
+fn lbs_a_hash_belongs_to_the_point_at_it_or_behind_it() {
+    let ring = Ring::new(Points::Each(5), &equal(3));
+    let points: Vec<u64> = ring.points().iter().map(|point| point.hash).collect();
+    for (at, hash) in points.iter().enumerate() {
+        assert_eq!((ring.place(*hash), ring.place(hash + 1)), (at, (at + 1) % points.len()));
+    }
+    assert_eq!((ring.place(0), ring.place(u64::MAX)), (0, 0));
+    // The low half decides where the high halves are alike.
+    let high = points[2] >> 32 << 32;
+    assert!(high < points[2]);
+    assert_eq!(ring.place(high), 2);
+    assert_eq!(ring.place(high | 0xffff_ffff), if points[2] == high | 0xffff_ffff { 2 } else { 3 });
+}
+
+#[test]
 fn lbs_points_follow_the_weight_in_the_middle() {
     let of = |weights: &[u64]| {
         let list = members(weights.iter().zip('a'..).map(|(weight, name)| (name.to_string(), *weight)));
@@ -105,7 +120,7 @@ fn dubbo_033_and_036_and_037_points_of_rings() {
         Ring::new(Points::Dubbo(nodes), &members(names.iter().map(|name| (name, 1_000))))
     };
     let points = |ring: &Ring, owner| -> Vec<u64> {
-        let of = ring.points().iter().filter(|point| owner == 9 || point.owner == owner);
+        let of = ring.points().into_iter().filter(|point| owner == 9 || point.owner == owner);
         of.map(|point| point.hash >> 32).collect()
     };
     let local: Vec<String> = (1..=5).map(|port| format!("127.0.0.1:{port}")).collect();

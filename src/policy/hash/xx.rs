@@ -25,7 +25,12 @@ impl Xx64 {
     }
 
     /// The hash of one text.
+    #[inline]
     pub(super) fn of(text: &[u8]) -> u64 {
+        if text.len() < 32 {
+            // Nearly every key: nothing to copy.
+            return ended(P5.wrapping_add(text.len() as u64), text);
+        }
         let mut hash = Self::new();
         hash.write(text);
         hash.finish()
@@ -57,7 +62,7 @@ impl Xx64 {
     /// The hash of all pieces.
     #[inline]
     pub(super) fn finish(&self) -> u64 {
-        let mut hash = if self.length >= 32 {
+        let hash = if self.length >= 32 {
             let [a, b, c, d] = self.lanes;
             let sum = a.rotate_left(1).wrapping_add(b.rotate_left(7));
             let sum = sum.wrapping_add(c.rotate_left(12)).wrapping_add(d.rotate_left(18));
@@ -67,25 +72,7 @@ impl Xx64 {
         } else {
             P5
         };
-        hash = hash.wrapping_add(self.length);
-        let mut rest = &self.rest[..self.held()];
-        while let Some((word, tail)) = rest.split_first_chunk::<8>() {
-            hash ^= round(0, u64::from_le_bytes(*word));
-            hash = hash.rotate_left(27).wrapping_mul(P1).wrapping_add(P4);
-            rest = tail;
-        }
-        if let Some((word, tail)) = rest.split_first_chunk::<4>() {
-            hash ^= u64::from(u32::from_le_bytes(*word)).wrapping_mul(P1);
-            hash = hash.rotate_left(23).wrapping_mul(P2).wrapping_add(P3);
-            rest = tail;
-        }
-        for byte in rest {
-            hash ^= u64::from(*byte).wrapping_mul(P5);
-            hash = hash.rotate_left(11).wrapping_mul(P1);
-        }
-        hash = (hash ^ (hash >> 33)).wrapping_mul(P2);
-        hash = (hash ^ (hash >> 29)).wrapping_mul(P3);
-        hash ^ (hash >> 32)
+        ended(hash.wrapping_add(self.length), &self.rest[..self.held()])
     }
 
     fn held(&self) -> usize {
@@ -97,6 +84,28 @@ impl Xx64 {
             *lane = round(*lane, u64::from_le_bytes(*word));
         }
     }
+}
+
+/// With what does not fill a block, and mixed.
+#[inline]
+fn ended(mut hash: u64, mut rest: &[u8]) -> u64 {
+    while let Some((word, tail)) = rest.split_first_chunk::<8>() {
+        hash ^= round(0, u64::from_le_bytes(*word));
+        hash = hash.rotate_left(27).wrapping_mul(P1).wrapping_add(P4);
+        rest = tail;
+    }
+    if let Some((word, tail)) = rest.split_first_chunk::<4>() {
+        hash ^= u64::from(u32::from_le_bytes(*word)).wrapping_mul(P1);
+        hash = hash.rotate_left(23).wrapping_mul(P2).wrapping_add(P3);
+        rest = tail;
+    }
+    for byte in rest {
+        hash ^= u64::from(*byte).wrapping_mul(P5);
+        hash = hash.rotate_left(11).wrapping_mul(P1);
+    }
+    hash = (hash ^ (hash >> 33)).wrapping_mul(P2);
+    hash = (hash ^ (hash >> 29)).wrapping_mul(P3);
+    hash ^ (hash >> 32)
 }
 
 fn round(lane: u64, word: u64) -> u64 {

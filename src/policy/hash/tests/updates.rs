@@ -58,7 +58,9 @@ fn busy(service: &ServiceState) -> std::sync::mpsc::Sender<()> {
 }
 
 async fn made(kept: &Kept) {
+    let limit = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
     while !kept.0.is_made() {
+        assert!(tokio::time::Instant::now() < limit, "nobody makes its table");
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
 }
@@ -121,6 +123,16 @@ async fn lbs_of_many_lists_only_the_newest_gets_a_table() {
     drop(maker);
     made(chain.last().unwrap()).await;
     assert!(chain[..39].iter().all(|kept| !kept.0.is_made()), "one of 40 is made");
+    // The list goes back to what has a table: nothing is left to make.
+    let maker = busy(&service);
+    let detour = held(&all, chain.last());
+    let back = held(&all[39..], Some(&detour));
+    assert!(back.0.is_made() && !detour.0.is_made());
+    drop(maker);
+    let (send, done) = tokio::sync::oneshot::channel();
+    service.behind(&tokio::runtime::Handle::current(), Box::new(move || _ = send.send(())));
+    done.await.unwrap();
+    assert!(!detour.0.is_made());
 }
 
 #[test]
