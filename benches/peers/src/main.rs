@@ -58,10 +58,10 @@ fn main() -> ExitCode {
         // A large ring is made behind the first picks; nothing tells when it is there.
         std::thread::sleep(std::time::Duration::from_millis(500));
         let keys: Vec<Key> = (0..=u8::MAX).map(|key| Key(char::from(key).to_string())).collect();
-        let keyed: Vec<Request<'_>> = keys.iter().map(|key| Request::of(key)).collect();
+        let requests: Vec<Request<'_>> = keys.iter().map(|key| Request::of(key)).collect();
         let mut row = |name: &str, limit, ours: &LoadBalancer, peer: &mut dyn FnMut(usize)| {
-            let requests = if name == "pingora ketama" { &keyed[..] } else { &[Request::EMPTY] };
-            short += u32::from(!compare(&format!("{name}, n = {n}"), limit, (ours, requests), peer));
+            let asked = if name == "pingora ketama" { &requests[..] } else { &[Request::EMPTY] };
+            short += u32::from(!compare(&format!("{name}, n = {n}"), limit, (ours, asked), peer));
         };
         row("pingora round robin", Some(6.0), &round_robin, &mut pingora::round_robin(n));
         row("pingora random", None, &random, &mut pingora::random(n));
@@ -114,7 +114,7 @@ fn compare(
     peer(1);
     let by_us = counting::allocations(|| pick(ours, COUNT as usize));
     let by_peer_itself = counting::allocations(|| peer(COUNT as usize));
-    let per = |made: u64| u32::try_from(made).map_or(f64::INFINITY, f64::from) / f64::from(COUNT);
+    let each = |made: u64| u32::try_from(made).map_or(f64::INFINITY, f64::from) / f64::from(COUNT);
     for run in 1..=RUNS {
         let (mut own, mut other) = (Vec::new(), Vec::new());
         let ratio =
@@ -128,8 +128,8 @@ fn compare(
             };
             println!(
                 "{name:<38} {other:>8.1} {:>6.2} {own:>8.1} {:>6.2} {ratio:>7.1}x  {limit:>7}  {word}",
-                per(by_peer_itself),
-                per(by_us),
+                each(by_peer_itself),
+                each(by_us),
             );
             return ok;
         }
