@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use evenkeel::policy::RoundRobin;
+use evenkeel::policy::{DubboConsistentHash, RoundRobin};
 use evenkeel::{
     HttpView, LoadBalancer, ReactiveLoadBalancer, Request, ServiceInstance, SupplierBuilder, Tried,
 };
@@ -25,7 +25,7 @@ use support::bars::Limit::AtMost;
 use support::floor::Floor;
 use support::publisher::Publisher;
 use support::recorder::Counted;
-use support::subjects::{self, Kind, chooses, completes, tries};
+use support::subjects::{self, Kind, chooses, completes, tries, tries_in_turn};
 use support::{SIZES, lists, runtime, timing, zero};
 
 #[global_allocator]
@@ -40,6 +40,7 @@ fn main() -> ExitCode {
     a_later_attempt(&mut bars, &runtime);
     measured(&mut bars, &runtime);
     by_latency(&mut bars, &runtime);
+    hashes(&mut bars, &runtime);
     growth(&mut bars, &runtime);
     two_threads(&mut bars, &runtime);
     publish(&mut bars, &runtime);
@@ -187,6 +188,62 @@ fn by_latency(bars: &mut Bars, runtime: &Runtime) {
                 |count| completes(&balancer, count),
             )
         });
+    }
+}
+
+/// In units of a round robin of the same list, and what the hash of the key costs by itself is taken off. Where every pick
+/// goes through the list - rendezvous above a hundred, a bound that is near - the value is told and not judged.
+fn hashes(bars: &mut Bars, runtime: &Runtime) {
+    let http = subjects::users();
+    let views: Vec<_> = http.iter().map(HttpView::of).collect();
+    let users: Vec<_> = views.iter().map(|view| Request::of(view)).collect();
+    let (key, dubbo) = (subjects::user(), DubboConsistentHash::new(subjects::user()));
+    let in_turn = |count: usize, hash: &dyn Fn(&Request<'_>)| {
+        (0..count).for_each(|turn| hash(black_box(&users[turn % users.len()])));
+    };
+    let key_alone = |name: &str, count: usize| {
+        if name.starts_with("Dubbo") {
+            in_turn(count, &|user| _ = black_box(dubbo.hash(user)));
+        } else {
+            in_turn(count, &|user| _ = black_box(key.hash(user)));
+        }
+    };
+    for n in [10, 1_000] {
+        let names = |name: &str| format!("{name} / round robin, without the key's hash, n = {n}");
+        let all = subjects::hashes();
+        let mut round_robin = None;
+        for (name, policy) in all.iter().filter(|(name, _)| bars.wants(&names(name))).collect::<Vec<_>>() {
+            let plain = round_robin.get_or_insert_with(|| subjects::simple(runtime, Kind::RoundRobin, n));
+            let balancer = subjects::hashed(runtime, policy, n, false);
+            let judged = n <= 100 || *name != "rendezvous";
+            let limit = AtMost(if judged { 3.0 } else { f64::INFINITY });
+            bars.noisy(&names(name), limit, || {
+                let floor = || timing::time(|| tries_in_turn(plain, &users, timing::PICKS));
+                timing::ratio(floor, || {
+                    let key = timing::time(|| key_alone(name, timing::PICKS));
+                    let whole = timing::time(|| tries_in_turn(&balancer, &users, timing::PICKS));
+                    whole.saturating_sub(key)
+                })
+            });
+        }
+    }
+    // Everybody has calls in flight: a pick counts them all.
+    for n in [10, 1_000] {
+        let name = format!("Maglev, bounded, all busy / round robin, n = {n}");
+        if !bars.wants(&name) {
+            continue;
+        }
+        let plain = subjects::simple(runtime, Kind::RoundRobin, n);
+        let all = subjects::hashes();
+        let balancer = subjects::hashed(runtime, &all[6].1, n, false);
+        let held: Vec<_> = (0..4 * n).map(|_| balancer.try_choose(&Request::EMPTY)).collect();
+        bars.noisy(&name, AtMost(f64::INFINITY), || {
+            timing::ratio(
+                || timing::time(|| tries_in_turn(&plain, &users, 2_000)),
+                || timing::time(|| tries_in_turn(&balancer, &users, 2_000)),
+            )
+        });
+        drop(held);
     }
 }
 

@@ -27,7 +27,7 @@ impl Random {
 }
 
 /// `splitmix64`'s finaliser (Steele, Lea and Flood, 2014): every bit of the input moves half of the output's.
-fn mix(mut z: u64) -> u64 {
+pub(crate) fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use evenkeel::config::CacheProperties;
-use evenkeel::policy::{LeastRequest, Policy, RandomPick, RoundRobin};
+use evenkeel::policy::{HashKey, LeastRequest, Maglev, Policy, RandomPick, Rendezvous, RoundRobin};
 use evenkeel::supplier::{FixedSupplier, MetadataRoute, WeightsStage};
 use evenkeel::{
     ChooseErrorKind, Failure, LoadBalancer, Outcome, Reason, Request, ServiceId, ServiceInstance,
@@ -24,7 +24,7 @@ fn starting_at(seed: i32, instances: Vec<ServiceInstance>) -> LoadBalancer {
 }
 
 /// Every policy, with what it allows a share of `n` picks to be off.
-fn policies(n: usize) -> [(std::sync::Arc<dyn Policy>, usize); 3] {
+fn policies(n: usize) -> [(std::sync::Arc<dyn Policy>, usize); 5] {
     // Six standard deviations of the widest binomial, which no seed here comes near.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // small
     let chance = (3.0 * (n as f64).sqrt()) as usize;
@@ -32,6 +32,9 @@ fn policies(n: usize) -> [(std::sync::Arc<dyn Policy>, usize); 3] {
         (std::sync::Arc::new(RoundRobin::default()), 1),
         (std::sync::Arc::new(RandomPick), chance),
         (std::sync::Arc::new(LeastRequest), chance),
+        // Requests without a key go by chance.
+        (std::sync::Arc::new(Maglev::new(HashKey::default())), chance),
+        (std::sync::Arc::new(Rendezvous::new(HashKey::default())), chance),
     ]
 }
 
@@ -138,7 +141,7 @@ async fn case_006_all_drained_is_one_typed_error_for_every_policy_and_every_call
     }
     let text =
         "no instance of service \"orders\" to choose: all are drained (weight 0) (2 known, list 0.0 s old)";
-    assert_eq!(texts, vec![text; 30]);
+    assert_eq!(texts, vec![text; 10 * policies(1).len()]);
 }
 
 #[tokio::test(start_paused = true)]

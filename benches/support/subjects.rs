@@ -2,11 +2,15 @@
 
 use std::fmt;
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::config::{ApiVersionMatch, StatsProperties};
 use evenkeel::health::{HealthCheck, HealthProbe, ProbeError};
-use evenkeel::policy::{LeastRequest, PeakEwma, RandomPick, RoundRobin};
+use evenkeel::policy::{
+    DubboConsistentHash, HashKey, LeastRequest, Maglev, PeakEwma, Policy, RandomPick, Rendezvous, RingHash,
+    RoundRobin,
+};
 use evenkeel::supplier::{ApiVersion, MetadataRoute, Source, StickySession, Subset};
 use evenkeel::{
     ChooseExt, LoadBalancer, Outcome, ReactiveLoadBalancer, Request, ServiceInstance, SupplierBuilder,
@@ -58,6 +62,48 @@ fn scattered(
 /// Nothing but what is always on.
 pub fn simple(runtime: &Runtime, kind: Kind, n: usize) -> LoadBalancer {
     scattered(runtime, kind, n, || chain(lists::plain(n)))
+}
+
+/// The key of hashes in the benches: one header.
+pub fn user() -> HashKey {
+    HashKey::header("x-user")
+}
+
+/// The policies that go by a key, by name.
+pub fn hashes() -> [(&'static str, Arc<dyn Policy>); 7] {
+    [
+        ("ring hash", Arc::new(RingHash::new(user()))),
+        ("ring hash of a given size", Arc::new(RingHash::new(user()).with_ring_size(RingHash::ENVOY))),
+        ("Maglev", Arc::new(Maglev::new(user()))),
+        ("Dubbo's consistent hash", Arc::new(DubboConsistentHash::new(user()))),
+        ("rendezvous", Arc::new(Rendezvous::new(user()))),
+        ("ring hash, bounded", Arc::new(RingHash::new(user()).with_balance_factor(125))),
+        ("Maglev, bounded", Arc::new(Maglev::new(user()).with_balance_factor(125))),
+    ]
+}
+
+/// With a policy that goes by a key; it has the table of its list.
+pub fn hashed(runtime: &Runtime, policy: &Arc<dyn Policy>, n: usize, weighted: bool) -> LoadBalancer {
+    let pins = lists::scatter(n);
+    let chain = if weighted { chain(lists::tagged(n)).with_weights() } else { chain(lists::plain(n)) };
+    let supplier = chain.build().expect("a chain that works");
+    let balancer = LoadBalancer::builder(supplier).policy_arc(Arc::clone(policy)).build();
+    runtime.block_on(balancer.ready()).expect("a fixed list is at hand");
+    // A large table is made behind the first picks; nothing tells when it is there.
+    std::thread::sleep(Duration::from_millis(if n > 100 { 500 } else { 0 }));
+    drop(pins);
+    balancer
+}
+
+/// Requests of different users, 256 of them.
+pub fn users() -> Vec<http::Request<()>> {
+    let one = |user: usize| {
+        let mut request = http_request();
+        let value = format!("user-{user:04}").parse().expect("a valid header");
+        request.headers_mut().insert("x-user", value);
+        request
+    };
+    (0..256).map(one).collect()
 }
 
 /// With weights from 1 to 5.
@@ -175,6 +221,14 @@ pub fn session(at: usize) -> http::Request<()> {
 pub fn tries<L: ReactiveLoadBalancer + ?Sized>(balancer: &L, request: &Request<'_>, count: usize) {
     for _ in 0..count {
         let choice = balancer.try_choose(black_box(request));
+        black_box(&choice);
+    }
+}
+
+/// `count` picks that do not wait, for each of `requests` in turn.
+pub fn tries_in_turn(balancer: &LoadBalancer, requests: &[Request<'_>], count: usize) {
+    for turn in 0..count {
+        let choice = balancer.try_choose(black_box(&requests[turn % requests.len()]));
         black_box(&choice);
     }
 }

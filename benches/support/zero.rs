@@ -1,9 +1,10 @@
 //! The allocations of a pick, for every policy, kind of request and way to call.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use evenkeel::config::ApiVersionMatch;
-use evenkeel::policy::RoundRobin;
+use evenkeel::policy::{DubboConsistentHash, HashKey, Maglev, Policy, RingHash, RoundRobin};
 use evenkeel::supplier::Source;
 use evenkeel::{ChooseExt, HttpView, LoadBalancer, ReactiveLoadBalancer, Request, Tried, Weight};
 use futures_util::FutureExt;
@@ -42,6 +43,18 @@ pub fn rows(runtime: &Runtime) -> Vec<(String, u64)> {
     let session = subjects::session(7);
     let view = HttpView::of(&session);
     let sticky = allocations(|| every_way(&every, &Request::of(&view)));
+    for (name, policy) in subjects::hashes() {
+        for (kind, weighted) in [("", false), (", weighted", true)] {
+            let balancer = subjects::hashed(runtime, &policy, N, weighted);
+            let users = subjects::users();
+            let made = users.iter().take(16).map(|user| {
+                let view = HttpView::of(user);
+                allocations(|| every_way(&balancer, &Request::of(&view)))
+            });
+            rows.push((format!("{name}{kind}"), of(&balancer) + made.sum::<u64>()));
+        }
+    }
+    rows.push(("keys from everywhere".to_owned(), of_keys(runtime)));
     rows.push(("every stage".to_owned(), of(&every) + of_versions(&every) + sticky));
     rows.push(("round robin, measured, with its completion".to_owned(), measured(runtime)));
     rows
@@ -113,6 +126,41 @@ fn of_versions(balancer: &LoadBalancer) -> u64 {
         }
     }
     made
+}
+
+/// A key of every part there is, several values of a header among them, with calls in flight above the bound.
+fn of_keys(runtime: &Runtime) -> u64 {
+    let function = |request: &Request<'_>| request.header("accept").map(HashKey::hash_of);
+    let key = [
+        HashKey::header("x-user"),
+        HashKey::cookie("theme"),
+        HashKey::query("v"),
+        HashKey::attribute("tenant"),
+        HashKey::path(),
+        HashKey::source(),
+        HashKey::function(function),
+    ];
+    let key = key.into_iter().fold(HashKey::default(), HashKey::and);
+    let mut request = subjects::session(3);
+    for user in ["a", "b", "a user whose name is longer than a block of the hash is"] {
+        request.headers_mut().append("x-user", user.parse().expect("a valid header"));
+    }
+    let method = http::Method::GET;
+    let view = HttpView::with_text(&method, "http://orders/a/b?w=1&v=2", request.headers());
+    let request = Request::of(&view);
+    let policies: [Arc<dyn Policy>; 3] = [
+        Arc::new(Maglev::new(key.clone()).with_balance_factor(100)),
+        Arc::new(RingHash::new(key.clone()).with_balance_factor(100)),
+        Arc::new(DubboConsistentHash::new(key)),
+    ];
+    let of = |policy: &Arc<dyn Policy>| {
+        let balancer = subjects::hashed(runtime, policy, N, true);
+        let held: Vec<_> = (0..2 * N).map(|_| balancer.try_choose(&request)).collect();
+        let made = allocations(|| every_way(&balancer, &request));
+        drop(held);
+        made
+    };
+    policies.iter().map(of).sum()
 }
 
 fn every_way<L: ReactiveLoadBalancer + ?Sized>(balancer: &L, request: &Request<'_>) {

@@ -20,7 +20,7 @@ use super::snapshot::{Confirmed, Snapshot};
 use super::tree::Build;
 use crate::ServiceInstance;
 use crate::observe::Meters;
-use crate::policy::{Cursor, Policy};
+use crate::policy::{Cursor, Policy, Publishing};
 use crate::random::Random;
 use crate::state::{Heard, Registry, ServiceState};
 use crate::supplier::driver::{LookUp, Publish};
@@ -254,6 +254,7 @@ impl Board {
             board: self,
             chain: &control.chain,
             policy: &*policy,
+            publishing: Publishing::new(),
             old: &control.cursors,
             new: HashMap::new(),
             before: current.as_deref(),

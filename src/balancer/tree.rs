@@ -7,7 +7,7 @@ use super::board::Board;
 use super::list::Member;
 use super::snapshot::{Branch, Node, Snapshot};
 use super::view::View;
-use crate::policy::{Cursor, Policy};
+use crate::policy::{Cursor, Policy, Publishing};
 use crate::supplier::{Chain, Groups, RequestStage};
 use crate::{ServiceInstance, Weight};
 
@@ -16,6 +16,7 @@ pub(super) struct Build<'a> {
     pub(super) board: &'a Board,
     pub(super) chain: &'a Chain,
     pub(super) policy: &'a dyn Policy,
+    pub(super) publishing: Publishing,
     pub(super) old: &'a HashMap<String, Arc<Cursor>>,
     pub(super) new: HashMap<String, Arc<Cursor>>,
     pub(super) before: Option<&'a Snapshot>,
@@ -198,7 +199,7 @@ impl Build<'_> {
         Arc::new(View::new(
             states,
             weights,
-            self.policy,
+            (self.policy, &self.publishing),
             cursor,
             old.map(|old| &**old),
             &self.board.random,

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crate::policy::{Candidates, Cursor, Level, PickCx, Picker, Policy, Rule, Set};
+use crate::policy::{Candidates, Cursor, Level, PickCx, Picker, Policy, Publishing, Rule, Set};
 use crate::random::Random;
 use crate::state::{Claim, InstanceState};
 use crate::sync::Ordering;
@@ -60,13 +60,15 @@ impl View {
     pub(super) fn new(
         states: Box<[Arc<InstanceState>]>,
         weights: Option<Box<[Weight]>>,
-        policy: &dyn Policy,
+        (policy, publishing): (&dyn Policy, &Publishing),
         cursor: Arc<Cursor>,
         old: Option<&View>,
         random: &Random,
         wider: Option<Arc<View>>,
     ) -> Self {
-        let picker = policy.picker(&Candidates::new(&states, weights.as_deref()));
+        let before = old.map(|old| &*old.picker);
+        let picker =
+            policy.picker(&Candidates::new(&states, weights.as_deref()).after(before).within(publishing));
         let set = Set { states, cursor, offsets: [0, 0] };
         let mut view = Self { set, weights, picker, stood: [Stand::default(); 2], wider };
         for wheel in [0, 1] {

@@ -5,6 +5,7 @@ use super::cache::{CacheProperties, Staleness};
 use super::choices::{PolicyName, Preset, StageName};
 use super::duration;
 use super::forwarded::{StatsProperties, XForwardedProperties};
+use super::hash::HashProperties;
 use super::health::HealthCheckProperties;
 use super::retry::RetryProperties;
 use super::setters::setters;
@@ -47,6 +48,8 @@ pub struct LoadBalancerProperties {
     /// How an instance is picked. Default by preset: round robin; least request under `kubernetes`, peak EWMA under
     /// `modern`.
     pub policy: PolicyName,
+    /// What a key is made of and how it is spread, for a service whose `policy` goes by one.
+    pub hash: HashProperties,
     /// The stages of the chain. Default: [`StageName::Default`] alone.
     pub configurations: Vec<StageName>,
     /// The zone this client runs in; blank in a file means unset. Default: unset.
@@ -131,6 +134,7 @@ impl LoadBalancerProperties {
                 Preset::Kubernetes => PolicyName::LeastRequest,
                 Preset::Modern => PolicyName::PeakEwma,
             },
+            hash: HashProperties::default(),
             configurations: vec![StageName::Default],
             zone: None,
             zone_preference: ZonePreferenceProperties::default(),
@@ -192,6 +196,8 @@ impl LoadBalancerProperties {
         with_enabled(enabled: bool) = enabled;
         /// Sets how an instance is picked. Default: round robin.
         with_policy(policy: PolicyName) = policy;
+        /// Sets what a key is made of and how it is spread.
+        with_hash(hash: HashProperties) = hash;
         /// Sets the stages of the chain. Default: [`StageName::Default`] alone.
         with_configurations(configurations: impl IntoIterator<Item = StageName>) =
             configurations.into_iter().collect();

@@ -23,7 +23,7 @@ words! {
     ///
     /// Property: `evenkeel.policy`. Default: `round-robin`; `least-request` under the preset `kubernetes`, `peak-ewma` under
     /// `modern`.
-    PolicyName, "round-robin, random, least-request or peak-ewma" {
+    PolicyName, "round-robin, random, least-request, peak-ewma, ring-hash, maglev, rendezvous or consistent-hash" {
         /// Each instance in turn, from a random start.
         #[default]
         RoundRobin = "round-robin",
@@ -33,6 +33,14 @@ words! {
         LeastRequest = "least-request",
         /// The one of two drawn instances whose answers take less, times its requests in flight.
         PeakEwma = "peak-ewma",
+        /// By a key of the request, on a ring as gRPC and Envoy have it; see [`HashProperties`](super::HashProperties).
+        RingHash = "ring-hash",
+        /// By a key of the request, by Maglev's table.
+        Maglev = "maglev",
+        /// By a key of the request, which every instance draws for.
+        Rendezvous = "rendezvous",
+        /// By a key of the request, on Dubbo's ring.
+        ConsistentHash = "consistent-hash",
     }
 }
 

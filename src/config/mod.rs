@@ -70,6 +70,7 @@ mod error;
 #[cfg(feature = "config")]
 mod format;
 mod forwarded;
+mod hash;
 mod health;
 mod identity;
 mod key;
@@ -106,6 +107,7 @@ pub use error::{ConfigError, Place, Problem, Warning};
 #[cfg_attr(docsrs, doc(cfg(feature = "config")))]
 pub use format::Format;
 pub use forwarded::{StatsProperties, XForwardedProperties};
+pub use hash::HashProperties;
 pub use health::HealthCheckProperties;
 pub use live::LiveProperties;
 pub use properties::Properties;

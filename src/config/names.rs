@@ -5,8 +5,8 @@ use super::balancer::{LoadBalancerProperties, trimmed};
 use super::cache::Staleness;
 use super::choices::{PolicyName, Preset, ProbeName, Refresh, ZeroWeight};
 use super::read::{
-    Allowed, above_zero, flag, from_one, header_name, names_of_services, part, port, put, required,
-    retryable, share, span, stages, statuses, whole,
+    Allowed, above_zero, arguments, entries, flag, from_one, header_name, names_of_services, part,
+    percent_of_mean, points, port, put, required, retryable, share, span, stages, statuses, whole,
 };
 use super::subset::SubsetAlgorithm;
 use std::collections::HashMap;
@@ -43,6 +43,19 @@ pub(crate) const PROPERTIES: &[Property] = &[
     one("enabled", |to, text| put(&mut to.enabled, flag(text))),
     one("preset", |to, text| put(&mut to.preset, Preset::read(text).ok_or(Preset::ALLOWED))),
     one("policy", |to, text| put(&mut to.policy, PolicyName::read(text).ok_or(PolicyName::ALLOWED))),
+    one("hash.header", |to, text| put(&mut to.hash.header, header_name(text).map(Some))),
+    one("hash.cookie", |to, text| put(&mut to.hash.cookie, required(text).map(Some))),
+    one("hash.query", |to, text| put(&mut to.hash.query, required(text).map(Some))),
+    one("hash.attribute", |to, text| put(&mut to.hash.attribute, required(text).map(Some))),
+    one("hash.path", |to, text| put(&mut to.hash.path, flag(text))),
+    one("hash.source", |to, text| put(&mut to.hash.source, flag(text))),
+    one("hash.terminal", |to, text| put(&mut to.hash.terminal, flag(text))),
+    one("hash.nodes", |to, text| put(&mut to.hash.nodes, points(text))),
+    one("hash.min-ring-size", |to, text| put(&mut to.hash.min_ring_size, points(text).map(Some))),
+    one("hash.max-ring-size", |to, text| put(&mut to.hash.max_ring_size, points(text))),
+    one("hash.table-size", |to, text| put(&mut to.hash.table_size, entries(text))),
+    one("hash.balance-factor", |to, text| put(&mut to.hash.balance_factor, percent_of_mean(text).map(Some))),
+    Property { name: "hash.arguments", global_only: false, shape: Shape::List(arguments) },
     Property { name: "configurations", global_only: false, shape: Shape::List(stages) },
     one("zone", |to, text| put(&mut to.zone, Ok(trimmed(text)))),
     one("zone-preference.min-local-instances", |to, text| {

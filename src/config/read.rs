@@ -102,6 +102,33 @@ pub(crate) fn from_one(text: &str) -> Result<u32, Allowed> {
     }
 }
 
+pub(crate) fn points(text: &str) -> Result<u32, Allowed> {
+    match whole(text) {
+        Ok(points @ 1..=8_388_608) => Ok(points),
+        _ => Err("a whole number from 1 to 8388608, in digits"),
+    }
+}
+
+pub(crate) fn entries(text: &str) -> Result<u32, Allowed> {
+    match whole(text) {
+        Ok(entries @ 2..=5_000_011) => Ok(entries),
+        _ => Err("a whole number from 2 to 5000011, in digits; a prime, or the next one is taken"),
+    }
+}
+
+pub(crate) fn percent_of_mean(text: &str) -> Result<u32, Allowed> {
+    let text = text.trim();
+    match whole(text.strip_suffix('%').unwrap_or(text)) {
+        Ok(percent) if percent >= 100 => Ok(percent),
+        _ => Err("a whole number of percent of the mean, 100 or larger, such as 125"),
+    }
+}
+
+pub(crate) fn arguments(to: &mut LoadBalancerProperties, words: &[&str]) -> Result<(), Allowed> {
+    let read = |word: &&str| whole(word).map_err(|_| "numbers of arguments, from 0, such as 0, 1");
+    put(&mut to.hash.arguments, words.iter().map(read).collect())
+}
+
 pub(crate) fn part(text: &str) -> Result<f64, Allowed> {
     match text.trim().parse::<f64>() {
         Ok(part) if (0.0..=1.0).contains(&part) => Ok(part),

@@ -4,8 +4,11 @@
 //! the pick itself is a plain call without a lock, an allocation or a clock.
 
 mod cx;
+mod hash;
 mod least_request;
 mod peak_ewma;
+mod pinned;
+mod publishing;
 mod random;
 mod round_robin;
 pub(crate) mod tables;
@@ -13,6 +16,7 @@ pub(crate) mod tables;
 #[cfg(test)]
 mod tests;
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -20,8 +24,11 @@ use std::time::Duration;
 
 pub use cx::PickCx;
 pub(crate) use cx::{Cursor, Level, POSITION_MASK, Rule, Set};
+pub use hash::{DubboConsistentHash, HashKey, Maglev, Rendezvous, RingHash};
 pub use least_request::LeastRequest;
 pub use peak_ewma::PeakEwma;
+pub use pinned::Pinned;
+pub(crate) use publishing::Publishing;
 pub use random::RandomPick;
 pub use round_robin::RoundRobin;
 
@@ -31,8 +38,9 @@ use crate::{ServiceInstance, Weight};
 
 /// What decides among usable instances.
 ///
-/// The built-in ones are [`RoundRobin`] (the default), [`RandomPick`], [`LeastRequest`] and [`PeakEwma`]; each honours weights when
-/// the chain turns them on. `examples/custom_policy.rs` has one of a third party.
+/// The built-in ones are [`RoundRobin`] (the default), [`RandomPick`], [`LeastRequest`], [`PeakEwma`], those that send a key
+/// to one instance ([`RingHash`], [`Maglev`], [`Rendezvous`], [`DubboConsistentHash`]), and [`Pinned`]; each honours weights
+/// when the chain turns them on. `examples/custom_policy.rs` has one of a third party.
 pub trait Policy: Send + Sync + fmt::Debug + 'static {
     /// What logs and reports call it.
     fn name(&self) -> Cow<'static, str>;
@@ -68,6 +76,11 @@ pub trait Picker: Send + Sync {
     fn rotation(&self) -> Option<&dyn Rotation> {
         None
     }
+
+    /// What the picker of the next list goes on from, if anything: it finds it by [`Candidates::legacy`].
+    fn legacy(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        None
+    }
 }
 
 /// A picker's order of turns.
@@ -87,15 +100,26 @@ pub trait Rotation {
 }
 
 /// The instances that a picker is built for, in the order of first sight; never empty.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Candidates<'a> {
     states: &'a [Arc<InstanceState>],
     weights: Option<&'a [Weight]>,
+    before: Option<&'a dyn Picker>,
+    publishing: Option<&'a Publishing>,
 }
 
 impl<'a> Candidates<'a> {
     pub(crate) fn new(states: &'a [Arc<InstanceState>], weights: Option<&'a [Weight]>) -> Self {
-        Self { states, weights }
+        Self { states, weights, before: None, publishing: None }
+    }
+
+    /// The picker of the same view in the list before.
+    pub(crate) fn after(self, before: Option<&'a dyn Picker>) -> Self {
+        Self { before, ..self }
+    }
+
+    pub(crate) fn within(self, publishing: &'a Publishing) -> Self {
+        Self { publishing: Some(publishing), ..self }
     }
 
     /// How many there are.
@@ -113,6 +137,29 @@ impl<'a> Candidates<'a> {
         self.states[index].instance()
     }
 
+    /// The state of the instance at `index`.
+    pub fn state(&self, index: usize) -> &'a InstanceState {
+        &self.states[index]
+    }
+
+    /// What the picker of the list before, for the same group, left ([`Picker::legacy`]), if it is a `T`: after a change of
+    /// the policy it may be something else.
+    pub fn legacy<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.before?.legacy()?.downcast().ok()
+    }
+
+    /// A way to have work done that would hold up who publishes; `None` where there is no runtime.
+    pub(crate) fn behind(&self) -> Option<impl FnOnce(Box<dyn FnOnce() + Send>)> {
+        let service = self.states.first()?.service();
+        let (runtime, _) = service.back_off();
+        runtime.map(|runtime| move |work| service.behind(&runtime, work))
+    }
+
+    /// What it shares with the other pickers of its list; `None` outside of a balancer.
+    pub(crate) fn publishing(&self) -> Option<&'a Publishing> {
+        self.publishing
+    }
+
     /// Their weights, none of them 0; `None` when weights are off or all alike.
     pub fn weights(&self) -> Option<&'a [Weight]> {
         self.weights
@@ -120,6 +167,12 @@ impl<'a> Candidates<'a> {
 
     fn thousandths(&self) -> Option<Vec<u64>> {
         self.weights.map(|weights| weights.iter().map(|weight| weight.thousandths()).collect())
+    }
+}
+
+impl fmt::Debug for Candidates<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Candidates").field("states", &self.states).field("weights", &self.weights).finish()
     }
 }
 

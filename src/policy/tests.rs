@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Candidates, Cursor, LeastRequest, Level, POSITION_MASK, PeakEwma, PickCx, Picker, Policy, RandomPick,
-    RoundRobin, Rule,
+    Candidates, Cursor, DubboConsistentHash, HashKey, LeastRequest, Level, Maglev, POSITION_MASK, PeakEwma,
+    PickCx, Picker, Pinned, Policy, RandomPick, Rendezvous, RingHash, RoundRobin, Rule,
 };
 use crate::random::Random;
 use crate::state::{Claim, Ended, InstanceState, ServiceState};
@@ -71,12 +71,20 @@ impl Set {
     }
 }
 
-fn policies() -> [Box<dyn Policy>; 4] {
+fn policies() -> [Box<dyn Policy>; 11] {
+    let key = HashKey::default;
     [
         Box::new(RoundRobin::default()),
         Box::new(RandomPick),
         Box::new(LeastRequest),
         Box::new(PeakEwma::default()),
+        Box::new(RingHash::new(key())),
+        Box::new(RingHash::new(key()).with_balance_factor(125)),
+        Box::new(Maglev::new(key())),
+        Box::new(Maglev::new(key()).with_balance_factor(125)),
+        Box::new(Rendezvous::new(key())),
+        Box::new(DubboConsistentHash::default()),
+        Box::new(Pinned::to("10.0.0.1:3")),
     ]
 }
 

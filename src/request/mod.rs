@@ -91,6 +91,13 @@ impl<'a> Request<'a> {
         self.view.and_then(|view| view.header(name))
     }
 
+    /// Hands `each` every value of the header `name`, in their order; case does not count.
+    pub fn header_values(&self, name: &str, each: &mut dyn FnMut(&str)) {
+        if let Some(view) = self.view {
+            view.header_values(name, each);
+        }
+    }
+
     /// The first value of the cookie `name`.
     pub fn cookie(&self, name: &str) -> Option<&'a str> {
         self.view.and_then(|view| view.cookie(name))

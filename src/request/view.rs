@@ -40,6 +40,12 @@ pub trait RequestView: Send + Sync {
         let _ = name;
         None
     }
+    /// Hands `each` every value of a header, in their order; by default the first alone.
+    fn header_values(&self, name: &str, each: &mut dyn FnMut(&str)) {
+        if let Some(value) = self.header(name) {
+            each(value);
+        }
+    }
     /// The first value of a cookie.
     fn cookie(&self, name: &str) -> Option<&str> {
         let _ = name;
@@ -125,6 +131,16 @@ impl RequestView for HttpView<'_> {
             self.headers.get(name)
         };
         value?.to_str().ok()
+    }
+
+    fn header_values(&self, name: &str, each: &mut dyn FnMut(&str)) {
+        if self.headers.keys_len() <= FEW {
+            let is_it = |key: &str| key.len() == name.len() && key.eq_ignore_ascii_case(name);
+            let values = self.headers.iter().filter(|(key, _)| is_it(key.as_str()));
+            values.filter_map(|(_, value)| value.to_str().ok()).for_each(each);
+        } else {
+            self.headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).for_each(each);
+        }
     }
 
     fn cookie(&self, name: &str) -> Option<&str> {

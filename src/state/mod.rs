@@ -1,5 +1,6 @@
 //! What lives as long as an instance does, not as long as a list: [`InstanceState`].
 
+mod behind;
 mod budget;
 mod fitness;
 mod instance;

@@ -7,6 +7,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::InstanceState;
+use super::behind::{Behind, Work};
 use super::budget::Budget;
 use super::pace::{Decay, PaceSettings};
 use crate::ServiceId;
@@ -40,6 +41,7 @@ pub(crate) struct ServiceState {
     decay: AtomicU32,
     /// What a failure counts as, in nanoseconds.
     failure: AtomicU64,
+    behind: Arc<Behind>,
 }
 
 /// How often what may be logged of a service.
@@ -106,6 +108,7 @@ impl ServiceState {
             decay: AtomicU32::new(0),
             failure: AtomicU64::new(0),
             logs: Logs::default(),
+            behind: Arc::default(),
         }
     }
 
@@ -140,6 +143,11 @@ impl ServiceState {
 
     pub(crate) fn back_off(&self) -> (Option<Handle>, BackOff) {
         self.limits.lock().clone()
+    }
+
+    /// Has `work` done on a thread of `runtime` that may block, after what was given before.
+    pub(crate) fn behind(&self, runtime: &Handle, work: Work) {
+        self.behind.add(runtime, work);
     }
 
     /// A call began, which may pay for the retry of another one.

@@ -1,6 +1,7 @@
 //! One balancer for each service: [`LoadBalancers`].
 
 mod builder;
+mod hashing;
 mod live;
 mod map;
 mod ready;

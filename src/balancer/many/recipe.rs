@@ -6,11 +6,11 @@ use arc_swap::ArcSwap;
 use tokio::runtime::Handle;
 
 use super::super::{CallSettings, LoadBalancer, LoadBalancerBuilder};
-use super::ServiceBuilder;
+use super::{ServiceBuilder, hashing};
 use crate::config::{LiveProperties, LoadBalancerProperties, PolicyName, Properties, StatsProperties};
 use crate::discovery::{DiscoveryClient, SimpleDiscovery};
 use crate::observe::{Lifecycle, Lifecycles};
-use crate::policy::{LeastRequest, PeakEwma, Policy, RandomPick, RoundRobin};
+use crate::policy::{LeastRequest, PeakEwma, Policy, RandomPick, Rendezvous, RoundRobin};
 use crate::supplier::{BuildError, StickySession};
 use crate::{ServiceId, SupplierBuilder};
 
@@ -150,6 +150,7 @@ impl Recipe {
             let effective = properties.effective(&name);
             if effective.enabled {
                 self.chain(&id, &effective).build()?;
+                self.hash_is_well(&id, &effective)?;
             }
         }
         Ok(())
@@ -179,12 +180,24 @@ impl Recipe {
         if let Some(policy) = self.code(id).and_then(|code| code.policy.as_ref()) {
             return Arc::clone(policy);
         }
+        let hash = &properties.hash;
         match properties.policy {
             PolicyName::Random => Arc::new(RandomPick),
             PolicyName::LeastRequest => Arc::new(LeastRequest),
             PolicyName::PeakEwma => Arc::new(PeakEwma::default()),
+            PolicyName::RingHash => Arc::new(hashing::ring_hash(hash)),
+            PolicyName::Maglev => Arc::new(hashing::maglev(hash)),
+            PolicyName::Rendezvous => Arc::new(Rendezvous::new(hashing::key(hash))),
+            PolicyName::ConsistentHash => Arc::new(hashing::consistent_hash(hash)),
             _ => Arc::new(RoundRobin::default()),
         }
+    }
+
+    /// Whether the policy, unless the code sets another, has a key to go by.
+    fn hash_is_well(&self, id: &ServiceId, properties: &LoadBalancerProperties) -> Result<(), BuildError> {
+        let set_in_code = self.code(id).is_some_and(|code| code.policy.is_some());
+        let fault = properties.hash.fault(properties.policy).filter(|_| !set_in_code);
+        fault.map_or(Ok(()), |fault| Err(BuildError::new(id.as_str(), fault)))
     }
 
     /// What holds for whole calls to a service.
@@ -209,6 +222,7 @@ impl Recipe {
         if !properties.enabled {
             return Err(disabled(id));
         }
+        self.hash_is_well(id, properties)?;
         let supplier = self.chain(id, properties).build()?;
         Ok(LoadBalancerBuilder::new(supplier)
             .policy_arc(self.policy(id, properties))

@@ -1,0 +1,12 @@
+//! Techniques of load balancers elsewhere, with the numbers that are published of them: `lbs_...`.
+//!
+//! Rings and tables by themselves - sizes, shares, what moves - are tested beside them, in `src/policy/hash/`.
+
+mod support;
+
+#[path = "lbs"]
+mod lbs {
+    mod hashing;
+    mod keys;
+    mod properties;
+}
