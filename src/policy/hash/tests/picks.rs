@@ -8,7 +8,7 @@ use crate::policy::{
     Rendezvous, RingHash, RoundRobin, Rule,
 };
 use crate::random::Random;
-use crate::state::{Claim, InstanceState, ServiceState};
+use crate::state::{Claim, Ended, InstanceState, ServiceState};
 use crate::{Failure, Outcome, Request, RequestView, ServiceId, ServiceInstance, Tried, Weight};
 
 struct User(String);
@@ -61,7 +61,13 @@ impl Set {
         let request = Request::of(&user);
         let rule = Rule { tried, level };
         let rule = (tried.is_some() || level != Level::Fit).then_some(&rule);
-        self.picker.pick(&mut PickCx { set: &self.inner, request: &request, random: &self.random, rule })
+        self.picker.pick(&mut PickCx {
+            set: &self.inner,
+            request: &request,
+            random: &self.random,
+            rule,
+            now: 0,
+        })
     }
 
     fn home(&self, key: impl fmt::Display) -> usize {
@@ -73,7 +79,9 @@ impl Set {
     }
 
     fn skip(&self, index: usize) {
-        InstanceState::report(&self.inner.states[index], Outcome::Failure(Failure::Connect), 0, false, false);
+        let outcome = Outcome::Failure(Failure::Connect);
+        let end = Ended { outcome, started: 0, probe: false, paced: false, quiet: false };
+        InstanceState::report(&self.inner.states[index], end);
         assert_eq!(self.inner.states[index].claim(), Claim::Probe);
     }
 }
@@ -158,7 +166,7 @@ fn lbs_a_request_without_a_key_goes_by_chance() {
         let mut counts = [0_u32; 5];
         for _ in 0..5_000 {
             let mut cx =
-                PickCx { set: &set.inner, request: &Request::EMPTY, random: &set.random, rule: None };
+                PickCx { set: &set.inner, request: &Request::EMPTY, random: &set.random, rule: None, now: 0 };
             counts[set.picker.pick(&mut cx).unwrap()] += 1;
         }
         assert!(counts.iter().all(|count| *count > 600), "{}: {counts:?}", policy.name());
