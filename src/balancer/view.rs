@@ -17,23 +17,26 @@ pub(crate) struct View {
     pub(super) wider: Option<Arc<View>>,
 }
 
-/// Who was picked.
+/// Who was picked. Two words, which is what a function hands back in registers.
 #[derive(Clone, Copy)]
 pub(super) struct Picked<'a> {
-    pub(super) state: &'a Arc<InstanceState>,
-    /// Its call probes it.
-    pub(super) probe: bool,
-    /// When, on the service's clock; 0 if the clock was not read.
-    pub(super) now: u64,
+    state: &'a Arc<InstanceState>,
+    /// When, on the service's clock, or 0 if the clock was not read; below it one bit, which says that its call probes it.
+    word: u64,
 }
 
 impl<'a> Picked<'a> {
+    #[inline]
+    fn new(state: &'a Arc<InstanceState>, now: u64, probe: bool) -> Self {
+        Self { state, word: now << 1 | u64::from(probe) }
+    }
+
     /// An instance that a picker, or a stage, decided on; `None` if another call was faster.
     #[inline]
     pub(super) fn claim(state: &'a Arc<InstanceState>, now: u64) -> Option<Self> {
         match state.claim() {
-            Claim::Usable => Some(Self { state, probe: false, now }),
-            Claim::Probe => Some(Self { state, probe: true, now }),
+            Claim::Usable => Some(Self::new(state, now, false)),
+            Claim::Probe => Some(Self::new(state, now, true)),
             Claim::Taken => None,
         }
     }
@@ -41,7 +44,7 @@ impl<'a> Picked<'a> {
     /// The lease on it.
     #[inline]
     pub(super) fn lease(self) -> Choice {
-        Choice::new(self.state, self.probe, self.now)
+        Choice::new(self.state, self.word & 1 != 0, self.word >> 1)
     }
 }
 
@@ -180,7 +183,7 @@ impl View {
             let mut view = Some(self);
             while let Some(at) = view {
                 if let Some((state, now)) = at.find(request, Some(&rule), random) {
-                    return Some(Picked { state, probe: state.claim_anyway(), now });
+                    return Some(Picked::new(state, now, state.claim_anyway()));
                 }
                 view = at.wider.as_deref();
             }

@@ -218,11 +218,9 @@ impl InstanceState {
     #[inline]
     pub(crate) fn begin(&self, now: u64) -> (u64, bool) {
         let flags = self.flags.load(Ordering::Relaxed);
-        if flags & TIMED == 0 { (0, false) } else { self.begin_timed(flags, now) }
-    }
-
-    #[inline(never)]
-    fn begin_timed(&self, flags: u8, now: u64) -> (u64, bool) {
+        if flags & TIMED == 0 {
+            return (0, false);
+        }
         let started = if now == 0 { self.service.now() } else { now };
         let paced = flags & PACED != 0;
         if paced {
@@ -315,9 +313,28 @@ impl InstanceState {
     /// probing call, a failure, or the first answer after one.
     #[cold]
     pub(crate) fn report(state: &Arc<Self>, end: Ended) {
-        let Ended { outcome, started, probe, paced, quiet } = end;
+        let Ended { outcome, started, quiet, .. } = end;
         let now = if started == 0 { 0 } else { state.service.now() };
+        let flags = state.flags.load(Ordering::Relaxed);
+        if end.paced || end.probe || flags & FAILING != 0 || outcome.is_failure() {
+            Self::settle(state, end, now);
+        }
         let took = (started != 0).then(|| now.saturating_sub(started));
+        if flags & MEASURED != 0 && !quiet {
+            state.measure(Reported::default(), outcome, took);
+        }
+        if outcome != Outcome::Failure(Failure::Connect) && flags & OBSERVED == 0 {
+            return;
+        }
+        if let Some(sink) = state.service.sink() {
+            sink.completed(state, outcome, took.map(Duration::from_nanos), quiet);
+        }
+    }
+
+    /// What the end of a lease means for the instance itself.
+    #[inline(never)]
+    fn settle(state: &Arc<Self>, end: Ended, now: u64) {
+        let Ended { outcome, started, probe, paced, .. } = end;
         if paced {
             state.keep_pace(outcome, started, now);
         }
@@ -333,15 +350,6 @@ impl InstanceState {
             Outcome::Failure(Failure::Connect) | Outcome::Cancelled => {}
             _ if outcome.is_failure() => Self::weigh_down(state),
             _ => state.relieve(),
-        }
-        if !quiet {
-            state.measure(Reported::default(), outcome, took);
-        }
-        if outcome != Outcome::Failure(Failure::Connect) && !state.is_observed() {
-            return;
-        }
-        if let Some(sink) = state.service.sink() {
-            sink.completed(state, outcome, took.map(Duration::from_nanos), quiet);
         }
     }
 
