@@ -14,7 +14,7 @@ pub(crate) use lease::Ending;
 pub use lease::Lease;
 pub use outcome::{Failure, Outcome};
 
-use crate::state::{Ended, InstanceState};
+use crate::state::InstanceState;
 use crate::{ServiceInstance, Target, TargetError};
 
 /// An instance to call, and the **lease** on it: while it lives, the instance counts one more call in flight.
@@ -175,8 +175,8 @@ impl Drop for Choice {
     fn drop(&mut self) {
         self.state.leave();
         if self.tells || self.state.is_heard() {
-            let Self { outcome, started, probe, paced, quiet, .. } = *self;
-            InstanceState::report(&self.state, Ended { outcome, started, probe, paced, quiet });
+            let (outcome, started) = (self.outcome, self.started);
+            InstanceState::report(&self.state, outcome, started, self.probe, self.paced, self.quiet);
         }
     }
 }

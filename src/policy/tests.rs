@@ -7,7 +7,7 @@ use super::{
     PickCx, Picker, Pinned, Policy, RandomPick, Rendezvous, RingHash, RoundRobin, Rule,
 };
 use crate::random::Random;
-use crate::state::{Claim, Ended, InstanceState, ServiceState};
+use crate::state::{Claim, InstanceState, ServiceState};
 use crate::sync::Ordering;
 use crate::{Failure, Outcome, Request, ServiceId, ServiceInstance, Tried, Weight};
 
@@ -65,8 +65,7 @@ impl Set {
     /// As after a call that was never sent. Without a runtime its back-off is over at once, so it is claimed too.
     fn skip(&self, index: usize) {
         let outcome = Outcome::Failure(Failure::Connect);
-        let end = Ended { outcome, started: 0, probe: false, paced: false, quiet: false };
-        InstanceState::report(&self.states[index], end);
+        InstanceState::report(&self.states[index], outcome, 0, false, false, false);
         assert_eq!(self.states[index].claim(), Claim::Probe);
     }
 }

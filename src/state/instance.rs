@@ -64,20 +64,6 @@ impl Heard {
     }
 }
 
-/// How a lease ended.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
-    pub(crate) outcome: Outcome,
-    /// On the service's clock; 0 if nobody needed it.
-    pub(crate) started: u64,
-    /// It probed a skipped instance.
-    pub(crate) probe: bool,
-    /// Its age counted.
-    pub(crate) paced: bool,
-    /// The end of the attempt is told outside, by a call that knows more of it.
-    pub(crate) quiet: bool,
-}
-
 /// What is known of one instance beyond its list entry: calls in flight, and whether it is skipped.
 ///
 /// Keyed by identity, it outlives every list. The fields that a pick touches come first and share a cache line with the
@@ -90,11 +76,11 @@ pub struct InstanceState {
     fitness: Fitness,
     flags: AtomicU8,
     phantom: Phantom,
-    pace: Pace,
-    service: Arc<ServiceState>,
     uid: u64,
+    service: Arc<ServiceState>,
     /// Made when the instance is first measured; it stays as long as the state does.
     meter: OnceLock<Box<dyn Meter>>,
+    pace: Pace,
     data: ArcSwap<InstanceData>,
     skip: Mutex<Skip>,
     alarm: Alarm,
@@ -311,13 +297,21 @@ impl InstanceState {
 
     /// What a lease has to tell at its end. Off the hot path of a policy that asks for nothing: only for an observed instance, a
     /// probing call, a failure, or the first answer after one.
-    #[cold]
-    pub(crate) fn report(state: &Arc<Self>, end: Ended) {
-        let Ended { outcome, started, quiet, .. } = end;
+    ///
+    /// Its arguments go in registers: gathered in a struct, they would be read back in pieces of another size than they were
+    /// written, for which a processor waits.
+    pub(crate) fn report(
+        state: &Arc<Self>,
+        outcome: Outcome,
+        started: u64,
+        probe: bool,
+        paced: bool,
+        quiet: bool,
+    ) {
         let now = if started == 0 { 0 } else { state.service.now() };
         let flags = state.flags.load(Ordering::Relaxed);
-        if end.paced || end.probe || flags & FAILING != 0 || outcome.is_failure() {
-            Self::settle(state, end, now);
+        if paced || probe || flags & FAILING != 0 || outcome.is_failure() {
+            Self::settle(state, outcome, paced.then_some(started), now, probe);
         }
         let took = (started != 0).then(|| now.saturating_sub(started));
         if flags & MEASURED != 0 && !quiet {
@@ -333,9 +327,8 @@ impl InstanceState {
 
     /// What the end of a lease means for the instance itself.
     #[inline(never)]
-    fn settle(state: &Arc<Self>, end: Ended, now: u64) {
-        let Ended { outcome, started, probe, paced, .. } = end;
-        if paced {
+    fn settle(state: &Arc<Self>, outcome: Outcome, paced: Option<u64>, now: u64, probe: bool) {
+        if let Some(started) = paced {
             state.keep_pace(outcome, started, now);
         }
         match outcome {

@@ -15,7 +15,6 @@ mod service;
 pub(crate) use fitness::Claim;
 #[cfg(all(test, evenkeel_loom))]
 pub(crate) use fitness::Fitness;
-pub(crate) use instance::Ended;
 pub(crate) use instance::Heard;
 pub use instance::InstanceState;
 #[cfg(feature = "metrics")]

@@ -124,7 +124,7 @@ impl ServiceState {
     pub(crate) fn now(&self) -> u64 {
         let passed = Instant::now().saturating_duration_since(self.base);
         // In one word: 584 years are enough, and two words cost as much as the reading.
-        passed.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(passed.subsec_nanos()) + 1)
+        passed.as_secs().wrapping_mul(1_000_000_000).wrapping_add(u64::from(passed.subsec_nanos()) + 1)
     }
 
     pub(crate) fn configure(&self, allow_downgrade: bool, limits: BackOff) {

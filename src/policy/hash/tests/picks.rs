@@ -8,7 +8,7 @@ use crate::policy::{
     Rendezvous, RingHash, RoundRobin, Rule,
 };
 use crate::random::Random;
-use crate::state::{Claim, Ended, InstanceState, ServiceState};
+use crate::state::{Claim, InstanceState, ServiceState};
 use crate::{Failure, Outcome, Request, RequestView, ServiceId, ServiceInstance, Tried, Weight};
 
 struct User(String);
@@ -80,8 +80,7 @@ impl Set {
 
     fn skip(&self, index: usize) {
         let outcome = Outcome::Failure(Failure::Connect);
-        let end = Ended { outcome, started: 0, probe: false, paced: false, quiet: false };
-        InstanceState::report(&self.inner.states[index], end);
+        InstanceState::report(&self.inner.states[index], outcome, 0, false, false, false);
         assert_eq!(self.inner.states[index].claim(), Claim::Probe);
     }
 }
