@@ -326,7 +326,7 @@ fn tell(snapshot: &Snapshot, request: &Request<'_>, choice: Choice) -> Choice {
 }
 
 /// The instance that a request wants, unless it is out of use or was tried.
-#[inline(never)]
+#[inline]
 fn prefer<'a>(state: &'a Arc<InstanceState>, request: &Request<'_>) -> Option<Picked<'a>> {
     if request.tried().is_some_and(|tried| tried.contains(state.uid())) {
         return None;

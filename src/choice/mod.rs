@@ -17,6 +17,19 @@ pub use outcome::{Failure, Outcome};
 use crate::state::InstanceState;
 use crate::{ServiceInstance, Target, TargetError};
 
+/// It is the one call that probes a skipped instance.
+const PROBE: u8 = 1;
+/// It was, and its instance answered.
+const ANSWERED: u8 = 2;
+/// Its age counts in the state of the instance.
+const PACED: u8 = 4;
+/// It ended as a failure.
+const FAILED: u8 = 8;
+/// Somebody else tells of its end: a call that knows more of it.
+const QUIET: u8 = 16;
+/// Its end is told even if nobody asked.
+const TOLD: u8 = PROBE | ANSWERED | PACED | FAILED;
+
 /// An instance to call, and the **lease** on it: while it lives, the instance counts one more call in flight.
 ///
 /// It ends exactly once: by [`complete`](Self::complete), at the end of a [`track`](Self::track)ed body, or when it is
@@ -34,20 +47,13 @@ use crate::{ServiceInstance, Target, TargetError};
 /// # Ok(()) }
 /// ```
 #[must_use = "a choice that is dropped at once counts as a cancelled call"]
-#[allow(clippy::struct_excessive_bools)] // each is a question of its own at the end
 pub struct Choice {
     state: Arc<InstanceState>,
     /// Nanoseconds on the service's clock, or 0 when nobody needs them.
     started: u64,
     outcome: Outcome,
-    /// Whether this is the one call that probes a skipped instance.
-    probe: bool,
-    /// Whether its end is told even if nobody asked: a probing call, one whose age counts, or a failure.
-    tells: bool,
-    /// Whether its age counts in the state of the instance.
-    paced: bool,
-    /// Whether somebody else tells of the end of this attempt: a call that knows more of it.
-    quiet: bool,
+    /// What holds of this lease; see the constants. One byte, since a lease is moved before it is used.
+    bits: u8,
 }
 
 impl Choice {
@@ -57,15 +63,8 @@ impl Choice {
     pub(crate) fn new(state: &Arc<InstanceState>, probe: bool, now: u64) -> Self {
         state.enter();
         let (started, paced) = state.begin(now);
-        Self {
-            state: Arc::clone(state),
-            started,
-            outcome: Outcome::Cancelled,
-            probe,
-            tells: probe | paced,
-            paced,
-            quiet: false,
-        }
+        let bits = if paced { PACED } else { 0 } | if probe { PROBE } else { 0 };
+        Self { state: Arc::clone(state), started, outcome: Outcome::Cancelled, bits }
     }
 
     /// The instance, for another lease on it later.
@@ -75,7 +74,7 @@ impl Choice {
 
     /// The end of this attempt is told by somebody who knows more of it.
     pub(crate) fn hush(&mut self) {
-        self.quiet = true;
+        self.bits |= QUIET;
     }
 
     /// How long ago the instance was chosen, if that is kept.
@@ -118,7 +117,8 @@ impl Choice {
     /// The instance answered: if this call probes it, it is back in use now, however long the body takes and whether or
     /// not anybody reads it.
     pub(crate) fn answered(&mut self) {
-        if std::mem::take(&mut self.probe) {
+        if self.bits & PROBE != 0 {
+            self.bits = self.bits & !PROBE | ANSWERED;
             self.state.restore();
         }
     }
@@ -126,7 +126,9 @@ impl Choice {
     /// Ends the lease with what came of the call.
     pub fn complete(mut self, outcome: Outcome) {
         self.outcome = outcome;
-        self.tells |= outcome.is_failure();
+        if outcome.is_failure() {
+            self.bits |= FAILED;
+        }
     }
 
     /// Keeps the lease until the body of `response` ends or is dropped, and reports the response's status then.
@@ -174,9 +176,10 @@ impl Drop for Choice {
     #[inline]
     fn drop(&mut self) {
         self.state.leave();
-        if self.tells || self.state.is_heard() {
+        if self.bits & TOLD != 0 || self.state.is_heard() {
+            let bit = |bit| self.bits & bit != 0;
             let (outcome, started) = (self.outcome, self.started);
-            InstanceState::report(&self.state, outcome, started, self.probe, self.paced, self.quiet);
+            InstanceState::report(&self.state, outcome, started, bit(PROBE), bit(PACED), bit(QUIET));
         }
     }
 }
@@ -185,7 +188,7 @@ impl fmt::Debug for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Choice")
             .field("instance", &self.state.instance().to_string())
-            .field("probe", &self.probe)
+            .field("probe", &(self.bits & PROBE != 0))
             .finish_non_exhaustive()
     }
 }
