@@ -265,3 +265,47 @@ async fn no_get_fails_when_one_of_three_is_killed_under_load() {
     }
     assert_eq!(http.balancers().in_flight(), 0);
 }
+
+/// What was sent to whom, in order, by GETs one after the other that retry this status once.
+async fn sent(servers: &[(&str, &Server)], retried: u16, calls: usize) -> Vec<Vec<String>> {
+    let properties = Properties::default().set("retry.retryable-status-codes", retried).unwrap();
+    let http = client(&balancers(servers.iter().map(|(id, server)| server.instance(id)), properties));
+    let counts = || servers.iter().map(|(_, server)| server.served()).collect::<Vec<_>>();
+    let mut all = Vec::new();
+    for _ in 0..calls {
+        let before = counts();
+        let response = http.get("lb://orders/x").send().await.unwrap();
+        let last = response.extensions().get::<Via>().unwrap().instance().id().to_owned();
+        response.bytes().await.unwrap();
+        let (now, mut call) = (counts(), Vec::new());
+        for (at, (id, _)) in servers.iter().enumerate() {
+            assert!(now[at] - before[at] <= 1, "{id} was tried twice by one call");
+            if now[at] > before[at] && *id != last {
+                call.push((*id).to_owned());
+            }
+        }
+        call.push(last);
+        all.push(call);
+    }
+    all
+}
+
+#[tokio::test]
+async fn case_022_first_attempts_of_two_nodes_alternate_though_each_call_is_repeated() {
+    let (a, b) = (Server::start(status(500, "")).await, Server::start(status(500, "")).await);
+    let all = sent(&[("a", &a), ("b", &b)], 500, 10).await;
+    let firsts: Vec<&str> = all.iter().map(|call| &*call[0]).collect();
+    assert!(all.iter().all(|call| call.len() == 2 && call[0] != call[1]), "{all:?}");
+    assert!(firsts.windows(2).all(|pair| pair[0] != pair[1]), "{firsts:?}");
+}
+
+#[tokio::test]
+async fn case_022_what_one_node_refuses_is_shared_by_the_others() {
+    let refuses = Server::start(status(503, "")).await;
+    let (n1, n2, n3) =
+        (Server::start(ok("")).await, Server::start(ok("")).await, Server::start(ok("")).await);
+    let all = sent(&[("n0", &refuses), ("n1", &n1), ("n2", &n2), ("n3", &n3)], 503, 8).await;
+    assert!(all.iter().all(|call| call.last().unwrap() != "n0"), "{all:?}");
+    let served = [&n1, &n2, &n3].map(Server::served);
+    assert!(served.iter().max().unwrap() - served.iter().min().unwrap() <= 2, "{served:?}");
+}
