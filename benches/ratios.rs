@@ -149,6 +149,15 @@ fn a_later_attempt(bars: &mut Bars, runtime: &Runtime) {
     }
 }
 
+/// Picks, each between two readings of the clock.
+fn tries_between_clocks(balancer: &LoadBalancer, count: usize) {
+    for _ in 0..count {
+        black_box(Instant::now());
+        tries(balancer, &Request::EMPTY, 1);
+        black_box(Instant::now());
+    }
+}
+
 /// In units of a pick that is not measured, and two readings of the clock.
 fn measured(bars: &mut Bars, runtime: &Runtime) {
     // Installed by the rows of allocations, unless those were not asked for.
@@ -157,16 +166,7 @@ fn measured(bars: &mut Bars, runtime: &Runtime) {
         let plain = subjects::simple(runtime, Kind::RoundRobin, n);
         let balancer = subjects::measured(runtime, n);
         bars.noisy(&format!("measured pick and completion / pick + 2 clocks, n = {n}"), AtMost(1.5), || {
-            timing::picks(
-                |count| {
-                    for _ in 0..count {
-                        black_box(Instant::now());
-                        tries(&plain, &Request::EMPTY, 1);
-                        black_box(Instant::now());
-                    }
-                },
-                |count| completes(&balancer, count),
-            )
+            timing::picks(|count| tries_between_clocks(&plain, count), |count| completes(&balancer, count))
         });
     }
 }
@@ -177,16 +177,7 @@ fn by_latency(bars: &mut Bars, runtime: &Runtime) {
         let plain = subjects::weighted(runtime, Kind::RoundRobin, n);
         let balancer = subjects::weighted(runtime, Kind::PeakEwma, n);
         bars.printed(&format!("peak EWMA and completion / pick + 2 clocks, n = {n}"), || {
-            timing::picks(
-                |count| {
-                    for _ in 0..count {
-                        black_box(Instant::now());
-                        tries(&plain, &Request::EMPTY, 1);
-                        black_box(Instant::now());
-                    }
-                },
-                |count| completes(&balancer, count),
-            )
+            timing::picks(|count| tries_between_clocks(&plain, count), |count| completes(&balancer, count))
         });
     }
 }

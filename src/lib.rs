@@ -77,10 +77,11 @@
 //!
 //! - [`discovery`]: sources of instances (code, file, DNS, several as one), and how to write one
 //! - [`supplier`]: the chain and its stages
-//! - [`policy`]: round robin, random, least request, and how to write one
-//! - [`call`]: what happens to a call that could not be sent
+//! - [`policy`]: round robin, random, least request, peak EWMA, consistent hashing, and how to write one
+//! - [`call`]: attempts and retries of a call, over any protocol
+//! - [`client`]: a client for anything that can be called, and changes to requests on their way
 //! - [`observe`]: who hears of calls; meters, spans and the log are in the [guide](guide::observing)
-//! - [`guide`]: how a list is kept, how a pick works, what to do when something looks wrong
+//! - [`guide`]: how a list is kept, how a pick works, coming from Spring, what to do when something looks wrong
 //!
 //! # Features
 //!

@@ -360,9 +360,14 @@ impl InstanceState {
 
     /// A failure counts as load for a while. One burst of failures is one.
     fn weigh_down(state: &Arc<Self>) {
+        // Before the lock, which a storm of failures would else contend for.
+        if state.phantom.calls() != 0 {
+            return;
+        }
         let (runtime, limits) = state.service.back_off();
         let mut skip = state.skip.lock();
-        if state.flags.fetch_or(FAILING, Ordering::Relaxed) & FAILING != 0 && state.phantom.calls() != 0 {
+        state.flags.fetch_or(FAILING, Ordering::Relaxed);
+        if state.phantom.calls() != 0 {
             return;
         }
         let Some(runtime) = runtime else { return };
