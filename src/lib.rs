@@ -137,14 +137,14 @@ pub use balancer::{
     ChooseError, ChooseErrorKind, ChooseExt, Choosing, LoadBalancer, LoadBalancerBuilder, LoadBalancers,
     LoadBalancersBuilder, NotReady, ReactiveLoadBalancer, ServiceBuilder, Snapshot,
 };
-pub use choice::{Choice, Failure, Lease, Outcome, Track, TrackedBody};
+pub use choice::{Choice, Failure, Lease, Outcome, RetryAfter, Track, TrackedBody};
 pub use future::BoxFuture;
 pub use instance::{
     InvalidInstance, InvalidServiceId, InvalidStatus, InvalidWeight, Metadata, ServiceId, ServiceInstance,
     ServiceInstanceBuilder, Status, Target, TargetError, Weight,
 };
 pub use request::{HttpView, Request, RequestView, Tried};
-pub use state::InstanceState;
+pub use state::{EjectionCause, InstanceState};
 pub use supplier::{BuildError, Origin, Reason, ServiceInstanceListSupplier, Supplier, SupplierBuilder};
 
 /// The code of the README is compiled and run with the tests of the documentation.

@@ -143,7 +143,7 @@ fn the_count_in_flight_returns_to_zero() {
                     Claim::Taken => return,
                     claim => claim == Claim::Probe,
                 };
-                let lease = Choice::new(state, probe, 0);
+                let lease = Choice::new(state, probe, 0, 1);
                 assert!((1..=2).contains(&state.in_flight()), "{} in flight", state.in_flight());
                 if probe {
                     assert_eq!(probing.fetch_add(1, SeqCst), 0, "two calls probe one instance");

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::calls::CallSettings;
+use super::fitness;
 use super::list::{List, Member};
 use super::measured;
 use super::published::Published;
@@ -22,7 +23,7 @@ use crate::ServiceInstance;
 use crate::observe::Meters;
 use crate::policy::{Cursor, Policy, Publishing};
 use crate::random::Random;
-use crate::state::{Heard, Registry, ServiceState};
+use crate::state::{Crowd, Heard, Registry, ServiceState};
 use crate::supplier::driver::{LookUp, Publish};
 use crate::supplier::{Chain, Origin, Usable};
 
@@ -54,6 +55,8 @@ pub(super) struct Control {
     version: u64,
     /// A stage or the policy panicked at the newest list: what is known of it is in no snapshot yet.
     broken: bool,
+    /// The last list was looked over for instances that have to warm up: who is new in the next one does.
+    warm: bool,
     /// Kept until the next change, so that the request that drops the last guard does not free a list.
     before: Option<Arc<Snapshot>>,
 }
@@ -83,6 +86,7 @@ impl Board {
                 cursors: HashMap::new(),
                 version: 0,
                 broken: false,
+                warm: false,
                 before: None,
             }),
         };
@@ -96,6 +100,8 @@ impl Board {
         } else {
             None
         };
+        self.service.outliers().configure(fitness::detection(&calls.outlier_detection));
+        self.service.set_warmth(fitness::warmth(&calls.slow_start));
         self.calls.store(Arc::new(calls));
     }
 
@@ -117,6 +123,9 @@ impl Board {
                 (Some(before), None) => measured::publish(self, control, &before),
                 (None, Some(_)) => measured::resume(control),
                 _ => {}
+            }
+            if !self.service.outliers().is_on() {
+                control.registry.all().for_each(|state| state.pardon());
             }
             chain.succeed(&control.chain);
             control.chain = chain;
@@ -205,6 +214,7 @@ impl Board {
             .outcomes(needs.outcomes() || heard)
             .times(needs.clock() || heard || meters.is_some())
             .meters(meters.is_some())
+            .failures(self.service.outliers().is_on())
             .pace(needs.pace().is_some());
         if let Some(pace) = needs.pace() {
             self.service.set_pace(pace);
@@ -235,6 +245,13 @@ impl Board {
         }
         let uids: Vec<u64> = members.iter().map(|member| member.uid).collect();
         control.registry.sweep(&uids, now);
+        let mut crowd = Crowd::default();
+        members.iter().for_each(|member| crowd.add(&member.state));
+        self.service.outliers().count(crowd);
+        if self.service.warms_up() {
+            fitness::warm_up(&list, &members, current.as_deref(), !control.warm);
+        }
+        control.warm = self.service.warms_up() && (control.warm || !members.is_empty());
         if let Some(current) = current.as_ref().filter(|_| !changed) {
             let same = current.known == known
                 && current.reason == reason

@@ -5,7 +5,9 @@ use super::LoadBalancer;
 use super::board::Board;
 use super::calls::CallSettings;
 use super::load_balancer::Handle;
-use crate::config::{RetryProperties, StatsProperties, XForwardedProperties};
+use crate::config::{
+    OutlierDetectionProperties, RetryProperties, SlowStartProperties, StatsProperties, XForwardedProperties,
+};
 use crate::observe::{Lifecycle, Lifecycles};
 use crate::policy::{Policy, RoundRobin};
 use crate::state::{ServiceState, Sink};
@@ -60,6 +62,44 @@ impl LoadBalancerBuilder {
         self
     }
 
+    /// Takes out instances that calls show to be bad (default: none).
+    ///
+    /// ```
+    /// use evenkeel::config::OutlierDetectionProperties;
+    /// use evenkeel::{LoadBalancer, ServiceInstance, SupplierBuilder};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let list = [ServiceInstance::new("10.0.0.1", 8080)?, ServiceInstance::new("10.0.0.2", 8080)?];
+    /// let orders = LoadBalancer::builder(SupplierBuilder::new("orders").with_instances(list).build()?)
+    ///     .outlier_detection(OutlierDetectionProperties::on())
+    ///     .build();
+    /// # Ok(()) }
+    /// ```
+    pub fn outlier_detection(mut self, detection: OutlierDetectionProperties) -> Self {
+        self.calls.outlier_detection = detection;
+        self
+    }
+
+    /// Gives an instance that comes into use less than its share at first (default: its share at once).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use evenkeel::config::SlowStartProperties;
+    /// use evenkeel::{LoadBalancer, ServiceInstance, SupplierBuilder};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let list = [ServiceInstance::new("10.0.0.1", 8080)?];
+    /// let orders = LoadBalancer::builder(SupplierBuilder::new("orders").with_instances(list).build()?)
+    ///     .slow_start(SlowStartProperties::default().with_window(Duration::from_secs(60)))
+    ///     .build();
+    /// # Ok(()) }
+    /// ```
+    pub fn slow_start(mut self, slow_start: SlowStartProperties) -> Self {
+        self.calls.slow_start = slow_start;
+        self
+    }
+
     /// One more processor that hears of the life of calls (default: none).
     pub fn lifecycle(self, lifecycle: impl Lifecycle) -> Self {
         self.lifecycle_arc(Arc::new(lifecycle))
@@ -98,7 +138,7 @@ impl LoadBalancerBuilder {
     /// The balancer. Nothing happens before it is asked.
     pub fn build(self) -> LoadBalancer {
         let Supplier { base, chain, settings, runtime, seed, .. } = self.supplier;
-        let service = Arc::new(ServiceState::new(base.service_id().clone()));
+        let service = Arc::new(ServiceState::seeded(base.service_id().clone(), seed));
         service.configure(self.allow_downgrade, settings.back_off);
         let mut calls = self.calls;
         if !self.lifecycles.is_empty() {

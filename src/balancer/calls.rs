@@ -1,6 +1,8 @@
 //! What a balancer's code and properties say of whole calls; clients and [`call`](crate::call) read it.
 
-use crate::config::{RetryProperties, StatsProperties, XForwardedProperties};
+use crate::config::{
+    OutlierDetectionProperties, RetryProperties, SlowStartProperties, StatsProperties, XForwardedProperties,
+};
 use crate::observe::{Lifecycles, Meters};
 use crate::supplier::StickySession;
 
@@ -8,6 +10,8 @@ use crate::supplier::StickySession;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CallSettings {
     pub(crate) retry: RetryProperties,
+    pub(crate) outlier_detection: OutlierDetectionProperties,
+    pub(crate) slow_start: SlowStartProperties,
     pub(crate) lifecycles: Lifecycles,
     /// The hint of requests that carry none.
     pub(crate) hint: Option<String>,

@@ -275,9 +275,9 @@ impl LoadBalancer {
             return Err(self.nothing(snapshot, reason));
         };
         if snapshot.told {
-            return Ok(tell(snapshot, request, picked.lease()));
+            return Ok(tell(snapshot, request, picked.lease(request)));
         }
-        Ok(picked.lease())
+        Ok(picked.lease(request))
     }
 
     #[cold]
@@ -409,6 +409,14 @@ impl Sink for Driver<Board> {
             calls.lifecycles.tell(service, "on_attempt", |one| one.on_attempt(&end));
         }
     }
+
+    fn each(&self, look: &mut dyn FnMut(&Arc<InstanceState>)) {
+        if let Some(snapshot) = self.publish.snapshot.load_full() {
+            snapshot.all_instances().for_each(look);
+        }
+    }
+
+    fn fitness_changed(self: Arc<Self>) {}
 }
 
 impl fmt::Debug for LoadBalancer {

@@ -5,6 +5,7 @@ mod builder;
 mod calls;
 mod choosing;
 mod error;
+mod fitness;
 mod list;
 mod load_balancer;
 mod many;

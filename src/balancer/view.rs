@@ -43,8 +43,8 @@ impl<'a> Picked<'a> {
 
     /// The lease on it.
     #[inline]
-    pub(super) fn lease(self) -> Choice {
-        Choice::new(self.state, self.word & 1 != 0, self.word >> 1)
+    pub(super) fn lease(self, request: &Request<'_>) -> Choice {
+        Choice::new(self.state, self.word & 1 != 0, self.word >> 1, request.cost())
     }
 }
 

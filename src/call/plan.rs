@@ -72,12 +72,14 @@ impl<'a> Plan<'a> {
     fn is_retryable(&self, outcome: Outcome) -> bool {
         self.repeatable
             && match outcome {
-                Outcome::Status(status) => self.retry.retryable_status_codes.contains(&status),
+                Outcome::Status(_) | Outcome::RetryAfter(_) => {
+                    outcome.status().is_some_and(|status| self.retry.retryable_status_codes.contains(&status))
+                }
                 Outcome::Failure(failure) => {
                     self.retry.retry_on_all_exceptions
                         || self.retry.retryable_exceptions.contains(&kind(failure))
                 }
-                Outcome::Success | Outcome::Cancelled => false,
+                Outcome::Success | Outcome::Grpc(_) | Outcome::Cancelled => false,
             }
     }
 

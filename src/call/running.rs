@@ -80,11 +80,11 @@ impl Running {
         // If another attempt follows, no lease carries it on, and it ends so.
         self.outcome = outcome;
         if let Some(choice) = self.open.as_mut().filter(|_| outcome.is_answer()) {
-            choice.answered();
+            choice.answered(outcome);
         }
         if let Some(told) = &mut self.told {
             told.response = Some(ResponseData {
-                status: if let Outcome::Status(status) = outcome { Some(status) } else { None },
+                status: outcome.status(),
                 headers: if told.lifecycles.is_empty() { HeaderMap::new() } else { headers() },
             });
         }
@@ -185,7 +185,7 @@ impl Ending for Told {
         let status = match outcome {
             Outcome::Failure(_) => CompletionStatus::Failed,
             // The response was there; that nobody reads its body to the end is the caller's affair.
-            Outcome::Success | Outcome::Status(_) | Outcome::Cancelled => CompletionStatus::Success,
+            _ => CompletionStatus::Success,
         };
         self.complete(status, None);
     }

@@ -20,9 +20,15 @@ impl<B: Body> Track for http::Response<B> {
     type Tracked = http::Response<TrackedBody<B>>;
 
     fn track(self, lease: Lease) -> Self::Tracked {
-        let status = self.status().as_u16();
-        self.map(|body| TrackedBody::new(body, lease, status, |_| Failure::Reset))
+        let outcome = outcome_of(self.status(), self.headers());
+        self.map(|body| TrackedBody::new(body, lease, outcome, |_| Failure::Reset))
     }
+}
+
+/// What an answer with this head is, once its body has ended.
+pub(crate) fn outcome_of(status: http::StatusCode, headers: &http::HeaderMap) -> Outcome {
+    let retry_after = headers.get(http::header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+    Outcome::answered(status.as_u16(), retry_after)
 }
 
 pin_project! {
@@ -38,7 +44,7 @@ pin_project! {
 /// The lease, and what it reports when nobody says otherwise.
 struct Held {
     lease: Option<Lease>,
-    status: u16,
+    outcome: Outcome,
 }
 
 impl Held {
@@ -51,18 +57,22 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let status = Outcome::Status(self.status);
-        self.end(if status.is_failure() { status } else { Outcome::Cancelled });
+        self.end(if self.outcome.is_bad() { self.outcome } else { Outcome::Cancelled });
     }
 }
 
 impl<B: Body> TrackedBody<B> {
     /// `classify` says what an error of the body means.
-    pub(crate) fn new(inner: B, mut lease: Lease, status: u16, classify: fn(&B::Error) -> Failure) -> Self {
-        lease.answered();
-        let mut lease = Held { lease: Some(lease), status };
+    pub(crate) fn new(
+        inner: B,
+        mut lease: Lease,
+        outcome: Outcome,
+        classify: fn(&B::Error) -> Failure,
+    ) -> Self {
+        lease.answered(outcome);
+        let mut lease = Held { lease: Some(lease), outcome };
         if inner.is_end_stream() {
-            lease.end(Outcome::Status(status));
+            lease.end(outcome);
         }
         Self { inner, lease, classify }
     }
@@ -80,11 +90,11 @@ impl<B: Body> Body for TrackedBody<B> {
         let mut inner = this.inner;
         let polled = inner.as_mut().poll_frame(cx);
         match &polled {
-            Poll::Ready(None) => this.lease.end(Outcome::Status(this.lease.status)),
+            Poll::Ready(None) => this.lease.end(this.lease.outcome),
             Poll::Ready(Some(Err(error))) => this.lease.end(Outcome::Failure((this.classify)(error))),
             // A reader that knows the length may never poll past the last frame.
             Poll::Ready(Some(Ok(_))) if inner.is_end_stream() => {
-                this.lease.end(Outcome::Status(this.lease.status));
+                this.lease.end(this.lease.outcome);
             }
             _ => {}
         }

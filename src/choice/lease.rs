@@ -33,9 +33,9 @@ impl Lease {
     }
 
     /// The instance answered, though the call goes on.
-    pub(super) fn answered(&mut self) {
+    pub(super) fn answered(&mut self, outcome: Outcome) {
         if let Some(held) = &mut self.0 {
-            held.choice.answered();
+            held.choice.answered(outcome);
         }
     }
 

@@ -9,24 +9,28 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "reqwest")]
+pub(crate) use body::outcome_of;
 pub use body::{Track, TrackedBody};
 pub(crate) use lease::Ending;
 pub use lease::Lease;
-pub use outcome::{Failure, Outcome};
+pub use outcome::{Failure, Outcome, RetryAfter};
 
-use crate::state::InstanceState;
+use crate::state::{COUNTED, InstanceState, Told};
 use crate::{ServiceInstance, Target, TargetError};
 
 /// It is the one call that probes a skipped instance.
-const PROBE: u8 = 1;
+const PROBE: u8 = Told::PROBE;
 /// It was, and its instance answered.
 const ANSWERED: u8 = 2;
 /// Its age counts in the state of the instance.
-const PACED: u8 = 4;
+const PACED: u8 = Told::PACED;
 /// It ended as a failure.
 const FAILED: u8 = 8;
 /// Somebody else tells of its end: a call that knows more of it.
-const QUIET: u8 = 16;
+const QUIET: u8 = Told::QUIET;
+/// Nobody has said how it ended.
+const OPEN: u8 = COUNTED;
 /// Its end is told even if nobody asked.
 const TOLD: u8 = PROBE | ANSWERED | PACED | FAILED;
 
@@ -54,22 +58,24 @@ pub struct Choice {
     outcome: Outcome,
     /// What holds of this lease; see the constants. One byte, since a lease is moved before it is used.
     bits: u8,
+    /// What it counts as in flight.
+    cost: u16,
 }
 
 impl Choice {
     /// Takes the lease; the caller has claimed the instance (see [`crate::state::Fitness::claim`]). `now` is 0 if the pick did
     /// not read the clock.
     #[inline]
-    pub(crate) fn new(state: &Arc<InstanceState>, probe: bool, now: u64) -> Self {
-        state.enter();
-        let (started, paced) = state.begin(now);
-        let bits = if paced { PACED } else { 0 } | if probe { PROBE } else { 0 };
-        Self { state: Arc::clone(state), started, outcome: Outcome::Cancelled, bits }
+    pub(crate) fn new(state: &Arc<InstanceState>, probe: bool, now: u64, cost: u16) -> Self {
+        state.enter(cost);
+        let (started, paced) = state.begin(now, cost);
+        let bits = OPEN | if paced { PACED } else { 0 } | if probe { PROBE } else { 0 };
+        Self { state: Arc::clone(state), started, outcome: Outcome::Cancelled, bits, cost }
     }
 
     /// The instance, for another lease on it later.
     pub(crate) fn anchor(&self) -> Anchor {
-        Anchor(Arc::clone(&self.state))
+        Anchor { state: Arc::clone(&self.state), cost: self.cost }
     }
 
     /// The end of this attempt is told by somebody who knows more of it.
@@ -115,20 +121,18 @@ impl Choice {
     }
 
     /// The instance answered: if this call probes it, it is back in use now, however long the body takes and whether or
-    /// not anybody reads it.
-    pub(crate) fn answered(&mut self) {
-        if self.bits & PROBE != 0 {
+    /// not anybody reads it. One that was ejected has to answer well.
+    pub(crate) fn answered(&mut self, outcome: Outcome) {
+        if self.bits & PROBE != 0 && self.state.answers(outcome) {
             self.bits = self.bits & !PROBE | ANSWERED;
-            self.state.restore();
         }
     }
 
     /// Ends the lease with what came of the call.
     pub fn complete(mut self, outcome: Outcome) {
         self.outcome = outcome;
-        if outcome.is_failure() {
-            self.bits |= FAILED;
-        }
+        let bits = if outcome == Outcome::Cancelled { self.bits } else { self.bits & !OPEN };
+        self.bits = if outcome.is_bad() { bits | FAILED } else { bits };
     }
 
     /// Keeps the lease until the body of `response` ends or is dropped, and reports the response's status then.
@@ -162,24 +166,25 @@ impl Choice {
 }
 
 /// An instance to come back to, without a lease on it.
-pub(crate) struct Anchor(Arc<InstanceState>);
+pub(crate) struct Anchor {
+    state: Arc<InstanceState>,
+    cost: u16,
+}
 
 impl Anchor {
     /// A new lease on the instance. If it is skipped, since the attempt before was never sent, an answer brings it back.
     pub(crate) fn lease(&self) -> Choice {
-        let probe = self.0.claim_anyway();
-        Choice::new(&self.0, probe, 0)
+        let probe = self.state.claim_anyway();
+        Choice::new(&self.state, probe, 0, self.cost)
     }
 }
 
 impl Drop for Choice {
     #[inline]
     fn drop(&mut self) {
-        self.state.leave();
-        if self.bits & TOLD != 0 || self.state.is_heard() {
-            let bit = |bit| self.bits & bit != 0;
-            let (outcome, started) = (self.outcome, self.started);
-            InstanceState::report(&self.state, outcome, started, bit(PROBE), bit(PACED), bit(QUIET));
+        self.state.leave(self.cost);
+        if self.bits & TOLD != 0 || self.state.is_heard(self.bits & OPEN) {
+            InstanceState::report(&self.state, self.outcome, self.started, Told(self.bits), self.cost);
         }
     }
 }

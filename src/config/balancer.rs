@@ -7,8 +7,10 @@ use super::duration;
 use super::forwarded::{StatsProperties, XForwardedProperties};
 use super::hash::HashProperties;
 use super::health::HealthCheckProperties;
+use super::outlier::OutlierDetectionProperties;
 use super::retry::RetryProperties;
 use super::setters::setters;
+use super::slow_start::SlowStartProperties;
 use super::stages::{MetadataRouteProperties, WeightProperties, ZonePreferenceProperties};
 use super::sticky::StickySessionProperties;
 use super::subset::SubsetProperties;
@@ -21,6 +23,11 @@ use std::time::Duration;
 /// Pod addresses are reused, so an old list there does not only fail, it reaches strangers; five minutes outlast a
 /// restart of the control plane.
 const KUBERNETES_STALENESS: Duration = Duration::from_secs(300);
+
+/// How long the slow start of an instance takes under the preset `modern`.
+///
+/// Long enough for a process that compiles its code and fills its caches at the first calls, short enough for a rollout.
+const MODERN_SLOW_START: Duration = Duration::from_secs(60);
 
 /// Everything one service's balancer can be told: `evenkeel.*`, the same as `spring.cloud.loadbalancer.*`.
 ///
@@ -64,6 +71,10 @@ pub struct LoadBalancerProperties {
     pub subset: SubsetProperties,
     /// API versions, for a service whose `configurations` name `api-version`.
     pub api_version: ApiVersionProperties,
+    /// Which instances are taken out by what calls see of them.
+    pub outlier_detection: OutlierDetectionProperties,
+    /// How an instance comes into use.
+    pub slow_start: SlowStartProperties,
     /// Retries of a call.
     pub retry: RetryProperties,
     /// Headers that tell an instance the logical address.
@@ -126,6 +137,7 @@ impl LoadBalancerProperties {
     /// ```
     pub fn for_preset(preset: Preset) -> Self {
         let kubernetes = preset == Preset::Kubernetes;
+        let modern = preset == Preset::Modern;
         Self {
             enabled: true,
             preset,
@@ -142,6 +154,12 @@ impl LoadBalancerProperties {
             sticky_session: StickySessionProperties::default(),
             subset: SubsetProperties::default(),
             api_version: ApiVersionProperties::default(),
+            outlier_detection: OutlierDetectionProperties::default().with_enabled(modern),
+            slow_start: if modern {
+                SlowStartProperties::default().with_window(MODERN_SLOW_START)
+            } else {
+                SlowStartProperties::default()
+            },
             retry: RetryProperties::default(),
             x_forwarded: XForwardedProperties::default(),
             stats: StatsProperties::default(),
@@ -213,6 +231,10 @@ impl LoadBalancerProperties {
         with_subset(subset: SubsetProperties) = subset;
         /// Sets the API versions.
         with_api_version(api_version: ApiVersionProperties) = api_version;
+        /// Sets which instances are taken out. Default: none; the preset `modern` switches it on.
+        with_outlier_detection(outlier_detection: OutlierDetectionProperties) = outlier_detection;
+        /// Sets how an instance comes into use. Default: at once; within 60 s under `modern`.
+        with_slow_start(slow_start: SlowStartProperties) = slow_start;
         /// Sets the retries of a call.
         with_retry(retry: RetryProperties) = retry;
         /// Sets the headers that tell an instance the logical address.

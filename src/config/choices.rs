@@ -13,7 +13,7 @@ words! {
         Spring = "spring",
         /// Least request, a staleness bound of 5 minutes, no empty guard for a source that watches.
         Kubernetes = "kubernetes",
-        /// Peak EWMA.
+        /// Peak EWMA, outlier detection, slow start.
         Modern = "modern",
     }
 }

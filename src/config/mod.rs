@@ -78,6 +78,7 @@ mod layer;
 mod live;
 mod meaningless;
 mod names;
+mod outlier;
 mod placeholder;
 mod properties;
 mod read;
@@ -86,6 +87,7 @@ mod report;
 mod retry;
 mod setters;
 mod simple;
+mod slow_start;
 mod stages;
 mod sticky;
 mod subset;
@@ -110,12 +112,17 @@ pub use forwarded::{StatsProperties, XForwardedProperties};
 pub use hash::HashProperties;
 pub use health::HealthCheckProperties;
 pub use live::LiveProperties;
+pub use outlier::{
+    CircuitBreakerProperties, FailurePercentageProperties, OutlierDetectionProperties, OutlierMode,
+    SuccessRateProperties,
+};
 pub use properties::Properties;
 #[cfg(feature = "config")]
 #[cfg_attr(docsrs, doc(cfg(feature = "config")))]
 pub use report::{Origin, Report, ReportEntry};
 pub use retry::{RetryBackoffProperties, RetryBudgetProperties, RetryProperties, RetryableError};
 pub use simple::SimpleInstanceProperties;
+pub use slow_start::{SlowStartCurve, SlowStartProperties};
 pub(crate) use stages::hash_source;
 pub use stages::{MetadataRouteProperties, WeightProperties, ZonePreferenceProperties};
 pub use sticky::StickySessionProperties;

@@ -4,10 +4,13 @@ use super::api_version::ApiVersionMatch;
 use super::balancer::{LoadBalancerProperties, trimmed};
 use super::cache::Staleness;
 use super::choices::{PolicyName, Preset, ProbeName, Refresh, ZeroWeight};
+use super::outlier::OutlierMode;
 use super::read::{
-    Allowed, above_zero, arguments, entries, flag, from_one, header_name, names_of_services, part,
-    percent_of_mean, points, port, put, required, retryable, share, span, stages, statuses, whole,
+    Allowed, above_zero, aggression, arguments, entries, flag, from_one, header_name, names_of_services,
+    part, part_percent, percent, percent_of_mean, points, port, put, required, retryable, share, span,
+    stages, statuses, whole,
 };
+use super::slow_start::SlowStartCurve;
 use super::subset::SubsetAlgorithm;
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -123,6 +126,75 @@ pub(crate) const PROPERTIES: &[Property] = &[
     one("api-version.matching", |to, text| {
         put(&mut to.api_version.matching, ApiVersionMatch::read(text).ok_or(ApiVersionMatch::ALLOWED))
     }),
+    one("outlier-detection.enabled", |to, text| put(&mut to.outlier_detection.enabled, flag(text))),
+    one("outlier-detection.mode", |to, text| {
+        put(&mut to.outlier_detection.mode, OutlierMode::read(text).ok_or(OutlierMode::ALLOWED))
+    }),
+    one("outlier-detection.interval", |to, text| put(&mut to.outlier_detection.interval, above_zero(text))),
+    one("outlier-detection.base-ejection-time", |to, text| {
+        put(&mut to.outlier_detection.base_ejection_time, above_zero(text))
+    }),
+    one("outlier-detection.max-ejection-time", |to, text| {
+        put(&mut to.outlier_detection.max_ejection_time, above_zero(text))
+    }),
+    one("outlier-detection.max-ejection-time-jitter", |to, text| {
+        put(&mut to.outlier_detection.max_ejection_time_jitter, span(text))
+    }),
+    one("outlier-detection.max-ejection-percent", |to, text| {
+        put(&mut to.outlier_detection.max_ejection_percent, percent(text))
+    }),
+    one("outlier-detection.min-available-percent", |to, text| {
+        put(&mut to.outlier_detection.min_available_percent, percent(text))
+    }),
+    one("outlier-detection.consecutive-errors", |to, text| {
+        put(&mut to.outlier_detection.consecutive_errors, whole(text))
+    }),
+    one("outlier-detection.consecutive-gateway-errors", |to, text| {
+        put(&mut to.outlier_detection.consecutive_gateway_errors, whole(text))
+    }),
+    one("outlier-detection.consecutive-local-errors", |to, text| {
+        put(&mut to.outlier_detection.consecutive_local_errors, whole(text))
+    }),
+    one("outlier-detection.retry-after", |to, text| put(&mut to.outlier_detection.retry_after, flag(text))),
+    one("outlier-detection.success-rate.enabled", |to, text| {
+        put(&mut to.outlier_detection.success_rate.enabled, flag(text))
+    }),
+    one("outlier-detection.success-rate.minimum-hosts", |to, text| {
+        put(&mut to.outlier_detection.success_rate.minimum_hosts, whole(text))
+    }),
+    one("outlier-detection.success-rate.request-volume", |to, text| {
+        put(&mut to.outlier_detection.success_rate.request_volume, whole(text))
+    }),
+    one("outlier-detection.success-rate.stdev-factor", |to, text| {
+        put(&mut to.outlier_detection.success_rate.stdev_factor, whole(text))
+    }),
+    one("outlier-detection.failure-percentage.enabled", |to, text| {
+        put(&mut to.outlier_detection.failure_percentage.enabled, flag(text))
+    }),
+    one("outlier-detection.failure-percentage.threshold", |to, text| {
+        put(&mut to.outlier_detection.failure_percentage.threshold, percent(text))
+    }),
+    one("outlier-detection.failure-percentage.minimum-hosts", |to, text| {
+        put(&mut to.outlier_detection.failure_percentage.minimum_hosts, whole(text))
+    }),
+    one("outlier-detection.failure-percentage.request-volume", |to, text| {
+        put(&mut to.outlier_detection.failure_percentage.request_volume, whole(text))
+    }),
+    one("outlier-detection.circuit-breaker.failure-threshold", |to, text| {
+        put(&mut to.outlier_detection.circuit_breaker.failure_threshold, from_one(text))
+    }),
+    one("outlier-detection.circuit-breaker.trip-timeout-factor", |to, text| {
+        put(&mut to.outlier_detection.circuit_breaker.trip_timeout_factor, above_zero(text))
+    }),
+    one("outlier-detection.circuit-breaker.trip-max-timeout", |to, text| {
+        put(&mut to.outlier_detection.circuit_breaker.trip_max_timeout, above_zero(text))
+    }),
+    one("slow-start.window", |to, text| put(&mut to.slow_start.window, span(text))),
+    one("slow-start.curve", |to, text| {
+        put(&mut to.slow_start.curve, SlowStartCurve::read(text).ok_or(SlowStartCurve::ALLOWED))
+    }),
+    one("slow-start.aggression", |to, text| put(&mut to.slow_start.aggression, aggression(text))),
+    one("slow-start.min-percent", |to, text| put(&mut to.slow_start.min_percent, part_percent(text))),
     one("retry.enabled", |to, text| put(&mut to.retry.enabled, flag(text))),
     one("retry.retry-on-all-operations", |to, text| put(&mut to.retry.retry_on_all_operations, flag(text))),
     one("retry.retry-on-all-exceptions", |to, text| put(&mut to.retry.retry_on_all_exceptions, flag(text))),

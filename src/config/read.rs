@@ -116,6 +116,25 @@ pub(crate) fn entries(text: &str) -> Result<u32, Allowed> {
     }
 }
 
+pub(crate) fn percent(text: &str) -> Result<u32, Allowed> {
+    let text = text.trim();
+    match whole(text.strip_suffix('%').unwrap_or(text)) {
+        Ok(percent) if percent <= 100 => Ok(percent),
+        _ => Err("a whole number of percent, 0 to 100"),
+    }
+}
+
+pub(crate) fn part_percent(text: &str) -> Result<u32, Allowed> {
+    percent(text).ok().filter(|percent| *percent > 0).ok_or("a whole number of percent, 1 to 100")
+}
+
+pub(crate) fn aggression(text: &str) -> Result<f64, Allowed> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if value.is_finite() && (0.01..=100.0).contains(&value) => Ok(value),
+        _ => Err("a number from 0.01 to 100, such as 1.5"),
+    }
+}
+
 pub(crate) fn percent_of_mean(text: &str) -> Result<u32, Allowed> {
     let text = text.trim();
     match whole(text.strip_suffix('%').unwrap_or(text)) {

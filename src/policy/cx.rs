@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crate::random::{Random, below};
+use crate::random::{Random, below, mix};
 use crate::state::{Decay, InstanceState};
 use crate::sync::{AtomicU64, Ordering};
 use crate::{Request, Tried};
@@ -75,6 +75,12 @@ impl Rule<'_> {
     }
 }
 
+/// A random number from 0 up to 1.
+#[allow(clippy::cast_precision_loss)] // 24 bits
+pub(crate) fn unit(random: u64) -> f32 {
+    (random >> 40) as f32 / (1_u64 << 24) as f32
+}
+
 impl<'a> PickCx<'a> {
     /// How many instances there are; never 0.
     #[inline]
@@ -147,24 +153,75 @@ impl<'a> PickCx<'a> {
         }
     }
 
-    /// Draws with `draw` until an instance fits, at most 16 times, then searches all of them from a random one on.
+    /// Whether the instance at `index` is warm, or chance gives it this turn though it warms up: with the part of its share
+    /// that its slow start has reached.
+    #[inline]
+    pub fn is_warm(&mut self, index: usize) -> bool {
+        !self.set.states[index].is_warming() || self.warms(index)
+    }
+
+    /// Whether the instance at `index` may be picked for a key with this hash. One that warms up gets a part of its keys, and those
+    /// that it has stay its own.
+    #[inline]
+    pub(crate) fn takes(&self, index: usize, hash: u64) -> bool {
+        self.fits(index) && (!self.set.states[index].is_warming() || self.warms_for(index, hash))
+    }
+
+    /// The part of its share that the instance at `index` gets: 1 unless a slow start gives it less. Of one that
+    /// [warms up](InstanceState::is_warming) it reads the clock.
+    pub fn warmth(&mut self, index: usize) -> f32 {
+        let state = &self.set.states[index];
+        if !state.is_warming() {
+            return 1.0;
+        }
+        if self.now == 0 {
+            self.now = state.service().now();
+        }
+        state.warmth(self.now)
+    }
+
+    #[cold]
+    fn warms(&mut self, index: usize) -> bool {
+        let (part, draw) = (self.warmth(index), self.random());
+        self.spares_nobody() || unit(draw) < part
+    }
+
+    #[cold]
+    fn warms_for(&self, index: usize, hash: u64) -> bool {
+        let state = &self.set.states[index];
+        let part = state.warmth(state.service().now());
+        self.spares_nobody() || unit(mix(hash ^ mix(state.uid()))) < part
+    }
+
+    /// When nobody is fit, who warms up is as good as the others.
+    fn spares_nobody(&self) -> bool {
+        self.rule.is_some_and(|rule| rule.level != Level::Fit)
+    }
+
+    /// Draws with `draw` until an instance fits, at most 16 times, then searches all of them from a random one on. One that
+    /// warms up is passed over more often.
     #[inline]
     pub fn first_fit(&mut self, mut draw: impl FnMut(&mut Self) -> usize) -> Option<usize> {
-        if self.rule.is_none() {
-            // Nearly every pick ends here, without a call.
-            let index = draw(self);
-            if self.set.states[index].fits() {
-                return Some(index);
-            }
+        if self.rule.is_some() {
+            return self.further_fit(None, draw);
         }
-        self.further_fit(draw)
+        // Nearly every pick ends here, without a call.
+        let index = draw(self);
+        if self.set.states[index].is_plain() {
+            return Some(index);
+        }
+        self.further_fit(Some(index), draw)
     }
 
     #[inline(never)]
-    fn further_fit(&mut self, mut draw: impl FnMut(&mut Self) -> usize) -> Option<usize> {
+    fn further_fit(
+        &mut self,
+        mut drawn: Option<usize>,
+        mut draw: impl FnMut(&mut Self) -> usize,
+    ) -> Option<usize> {
         for _ in 0..TURNS {
-            let index = draw(self);
-            if self.fits(index) {
+            let index = drawn.take().unwrap_or_else(|| draw(self));
+            if self.fits(index) && self.is_warm(index) {
                 return Some(index);
             }
         }
@@ -172,7 +229,7 @@ impl<'a> PickCx<'a> {
     }
 
     #[cold]
-    fn search(&mut self) -> Option<usize> {
+    pub(crate) fn search(&mut self) -> Option<usize> {
         let n = self.len();
         let from = below(self.random(), n);
         (0..n).map(|step| (from + step) % n).find(|index| self.fits(*index))

@@ -1,5 +1,6 @@
 use std::borrow::Cow;
 
+use super::cx::unit;
 use super::tables::Alias;
 use super::{Candidates, PickCx, Picker, Policy};
 use crate::Weight;
@@ -52,6 +53,9 @@ pub(super) fn better(
     for _ in 0..DRAWS {
         let (a, b) = draw(cx);
         match (cx.fits(a), cx.fits(b)) {
+            (true, true) if cx.state(a).is_warming() || cx.state(b).is_warming() => {
+                return Some(warmer(cx, a, b));
+            }
             (true, true) => return Some(if less_loaded(cx, b, a) { b } else { a }),
             (true, false) => return Some(a),
             (false, true) => return Some(b),
@@ -59,6 +63,23 @@ pub(super) fn better(
         }
     }
     cx.first_fit(|cx| below(cx.random(), cx.len()))
+}
+
+/// Of two of which at least one warms up, the one with fewer calls in flight for the part of its share that it has reached;
+/// of two with equal calls, one by chance, each in proportion to that part, so that an idle newcomer neither gets everything
+/// nor nothing. What answers take says little of one that is new.
+#[cold]
+fn warmer(cx: &mut PickCx<'_>, a: usize, b: usize) -> usize {
+    let (part_a, part_b) = (cx.warmth(a), cx.warmth(b));
+    let (load_a, load_b) = (cx.state(a).load(), cx.state(b).load());
+    let second = if load_a == load_b {
+        unit(cx.random()) * (part_a + part_b) < part_b
+    } else {
+        #[allow(clippy::cast_precision_loss)] // a load needs no more than 24 bits
+        let load = |calls: u32, part: f32| (calls as f32 + 1.0) / part;
+        load(load_b, part_b) < load(load_a, part_a)
+    };
+    if second { b } else { a }
 }
 
 /// Two different instances, each as likely as any.

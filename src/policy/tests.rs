@@ -65,7 +65,7 @@ impl Set {
     /// As after a call that was never sent. Without a runtime its back-off is over at once, so it is claimed too.
     fn skip(&self, index: usize) {
         let outcome = Outcome::Failure(Failure::Connect);
-        InstanceState::report(&self.states[index], outcome, 0, false, false, false);
+        InstanceState::report(&self.states[index], outcome, 0, crate::state::Told::default(), 1);
         assert_eq!(self.states[index].claim(), Claim::Probe);
     }
 }
@@ -170,20 +170,20 @@ fn last_resorts_are_spread_however_many_turns_it_took_to_need_them() {
 #[test]
 fn of_two_the_one_with_fewer_calls_in_flight() {
     let set = Set::new(&LeastRequest, 2, None);
-    set.states[0].enter();
+    set.states[0].enter(1);
     assert_eq!(set.counts(100), [0, 100]);
-    set.states[1].enter();
-    set.states[1].enter();
+    set.states[1].enter(1);
+    set.states[1].enter(1);
     assert_eq!(set.counts(100), [100, 0]);
 }
 
 #[test]
 fn weighted_loads_are_compared_per_weight() {
     let set = Set::new(&LeastRequest, 2, Some(&[4.0, 1.0]));
-    (0..3).for_each(|_| set.states[0].enter());
-    set.states[1].enter();
+    (0..3).for_each(|_| set.states[0].enter(1));
+    set.states[1].enter(1);
     assert_eq!(set.counts(100), [100, 0], "3 of weight 4 are less than 1 of weight 1");
-    (0..2).for_each(|_| set.states[0].enter());
+    (0..2).for_each(|_| set.states[0].enter(1));
     assert_eq!(set.counts(100), [0, 100], "5 of weight 4 are more");
 }
 
@@ -193,7 +193,7 @@ fn two_choices_keep_held_calls_even() {
         [(None, [100; 10]), (Some(&[3.0, 1.0].repeat(5)[..]), [150, 50].repeat(5).try_into().unwrap())]
     {
         let set = Set::new(&LeastRequest, 10, weights);
-        (0..1_000).for_each(|_| set.states[set.pick().unwrap()].enter());
+        (0..1_000).for_each(|_| set.states[set.pick().unwrap()].enter(1));
         for (state, share) in set.states.iter().zip(shares) {
             // Random picks would stray by 30 and more.
             assert!(state.in_flight().abs_diff(share) <= 8, "{} instead of {share}", state.in_flight());

@@ -20,22 +20,29 @@ pub use view::{HttpView, RequestView};
 /// assert_eq!(request.hint(), Some("blue"));
 /// assert_eq!(request.header("x-sc-lb-hint"), None); // no view: it has no headers
 /// ```
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct Request<'a> {
     view: Option<&'a dyn RequestView>,
     hint: Option<&'a str>,
     tried: Option<&'a Tried>,
+    cost: u16,
+}
+
+impl Default for Request<'_> {
+    fn default() -> Self {
+        Request::EMPTY
+    }
 }
 
 impl Request<'static> {
     /// A request that says nothing of itself.
-    pub const EMPTY: Self = Self { view: None, hint: None, tried: None };
+    pub const EMPTY: Self = Self { view: None, hint: None, tried: None, cost: 1 };
 }
 
 impl<'a> Request<'a> {
     /// A request over a client's own one.
     pub const fn of(view: &'a dyn RequestView) -> Self {
-        Self { view: Some(view), hint: None, tried: None }
+        Self { view: Some(view), hint: None, tried: None, cost: 1 }
     }
 
     /// The same request with a hint: the group of instances that it asks for (metadata `hint`).
@@ -44,7 +51,7 @@ impl<'a> Request<'a> {
     where
         'a: 'b,
     {
-        Request { view: self.view, hint: Some(hint), tried: self.tried }
+        Request { view: self.view, hint: Some(hint), tried: self.tried, cost: self.cost }
     }
 
     /// The same request with the instances that it has been sent to already; the pick avoids them while another is left,
@@ -54,7 +61,33 @@ impl<'a> Request<'a> {
     where
         'a: 'b,
     {
-        Request { view: self.view, hint: self.hint, tried: Some(tried) }
+        Request { view: self.view, hint: self.hint, tried: Some(tried), cost: self.cost }
+    }
+
+    /// The same request with what it costs an instance, in any unit that all requests of the service share; 1 by default, and
+    /// 0 counts as 1.
+    ///
+    /// Calls in flight are counted in it, and so is every load that policies compare: one batch of 500 weighs as much as 500
+    /// requests of one. Numbers such as tokens of a prompt serve well, scaled so that they fit.
+    ///
+    /// ```
+    /// use evenkeel::{LoadBalancer, Request, ServiceInstance};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let models = LoadBalancer::fixed("models", [ServiceInstance::new("10.0.0.1", 8080)?])?;
+    /// let choice = models.choose(&Request::EMPTY.with_cost(500)).await?;
+    /// assert_eq!(choice.state().in_flight(), 500);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub const fn with_cost(self, cost: u16) -> Self {
+        Self { cost: if cost == 0 { 1 } else { cost }, ..self }
+    }
+
+    /// What it costs an instance, at least 1.
+    #[inline]
+    pub const fn cost(&self) -> u16 {
+        self.cost
     }
 
     /// The hint that the caller gave (not the header's).

@@ -4,6 +4,10 @@ const USABLE: u8 = 0;
 const SKIPPED: u8 = 1;
 const PROBE_DUE: u8 = 2;
 const PROBING: u8 = 3;
+/// The bits of the states above: in those that a picker may take, the lowest is 0.
+const STATE: u8 = 3;
+/// It warms up: a picker takes it with less than its share of the chances. Beside the state, which it does not change.
+const WARMING: u8 = 4;
 
 /// Whether an instance may be picked, in one byte that a pick reads beside the counter it writes.
 ///
@@ -34,16 +38,27 @@ impl Default for Fitness {
 }
 
 impl Fitness {
+    /// Whether a picker may take it without another thought: usable, and warm.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == USABLE
+    }
+
     /// Whether a picker may take it: usable, or due for its one probing call.
     #[inline]
     pub(crate) fn fits(&self) -> bool {
-        matches!(self.0.load(Ordering::Relaxed), USABLE | PROBE_DUE)
+        self.0.load(Ordering::Relaxed) & 1 == 0
     }
 
     /// Takes the instance for a call that a picker decided on.
     #[inline]
     pub(crate) fn claim(&self) -> Claim {
-        match self.0.load(Ordering::Relaxed) {
+        if self.is_plain() { Claim::Usable } else { self.claim_with_care() }
+    }
+
+    #[inline(never)]
+    fn claim_with_care(&self) -> Claim {
+        match self.0.load(Ordering::Relaxed) & STATE {
             USABLE => Claim::Usable,
             PROBE_DUE if self.step(PROBE_DUE, PROBING) => Claim::Probe,
             _ => Claim::Taken,
@@ -55,8 +70,8 @@ impl Fitness {
         self.claim() != Claim::Usable
     }
 
-    /// A call was never sent. Whether this starts a new back-off: one burst of failures is one, and only the probing call
-    /// or a failure while usable counts.
+    /// It failed. Whether this starts a new time out of use: one burst of failures is one, and only the probing call or a
+    /// failure while usable counts.
     pub(crate) fn fail(&self, probe: bool) -> bool {
         self.step(USABLE, SKIPPED)
             || (probe && (self.step(PROBING, SKIPPED) || self.step(PROBE_DUE, SKIPPED)))
@@ -74,16 +89,32 @@ impl Fitness {
 
     /// It answered. Whether it had been out of use.
     pub(crate) fn restore(&self) -> bool {
-        self.0.swap(USABLE, Ordering::AcqRel) != USABLE
+        self.0.fetch_and(WARMING, Ordering::AcqRel) & STATE != USABLE
     }
 
     /// Whether it is out of use, waiting for a probe included.
     pub(crate) fn is_skipped(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != USABLE
+        self.0.load(Ordering::Relaxed) & STATE != USABLE
+    }
+
+    /// Whether it warms up.
+    #[inline]
+    pub(crate) fn is_warming(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & WARMING != 0
+    }
+
+    /// It warms up, or it is warm.
+    pub(crate) fn set_warming(&self, yes: bool) {
+        if yes {
+            self.0.fetch_or(WARMING, Ordering::AcqRel);
+        } else {
+            self.0.fetch_and(STATE, Ordering::AcqRel);
+        }
     }
 
     fn step(&self, from: u8, to: u8) -> bool {
-        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        let next = |byte: u8| (byte & STATE == from).then_some(byte & WARMING | to);
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next).is_ok()
     }
 }
 
@@ -109,5 +140,19 @@ mod tests {
         assert!(fitness.claim_anyway(), "fail-open: the outcome of this call matters");
         assert!(fitness.restore() && !fitness.restore());
         assert!(!fitness.claim_anyway());
+    }
+
+    #[test]
+    fn to_warm_up_changes_nothing_else() {
+        let fitness = Fitness::default();
+        fitness.set_warming(true);
+        assert!(fitness.fits() && !fitness.is_plain() && !fitness.is_skipped());
+        assert_eq!(fitness.claim(), Claim::Usable);
+        assert!(fitness.fail(false) && !fitness.fits() && fitness.is_warming());
+        fitness.probe_due();
+        assert_eq!(fitness.claim(), Claim::Probe);
+        assert!(fitness.restore() && fitness.is_warming() && fitness.fits());
+        fitness.set_warming(false);
+        assert!(fitness.is_plain());
     }
 }

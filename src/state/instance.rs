@@ -1,16 +1,19 @@
+mod out;
+
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::task::Wake;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tokio::time::Instant;
 
+use self::out::Skip;
 use super::fitness::{Claim, Fitness};
 use super::load::Phantom;
 use super::meter::{Meter, Reported, Standing};
 use super::pace::{Decay, Pace};
 use super::service::ServiceState;
+use super::tally::{Kind, Tally};
 use crate::alarm::Alarm;
 use crate::choice::{Failure, Outcome};
 use crate::instance::InstanceData;
@@ -24,9 +27,11 @@ const ELSEWHERE: u8 = 8;
 const PACED: u8 = 16;
 /// Not what anybody wants to hear, but a state: a failure counts as load, and the next good answer ends that.
 const FAILING: u8 = 32;
-/// How many bits the leases that live have: a thousand million of them would not fit into memory, and what is added for a
-/// lease fits into one instruction.
-const LIVING: u32 = 30;
+/// Failures are counted, and so calls that their callers gave up. The same bit of a lease says that it has not ended well, so
+/// that one test finds both.
+pub(crate) const COUNTED: u8 = 64;
+/// How many bits the cost of the leases that live has: sixty thousand of the dearest, and thousands of millions of the others.
+const LIVING: u32 = 32;
 
 /// Who wants to hear what of an instance's leases, and what its picks are told by; a byte that a lease reads beside the
 /// counter it writes.
@@ -59,6 +64,11 @@ impl Heard {
         self.with(PACED, yes).with(TIMED, yes)
     }
 
+    /// Its failures are counted.
+    pub(crate) fn failures(self, yes: bool) -> Self {
+        self.with(COUNTED, yes)
+    }
+
     fn with(self, flag: u8, yes: bool) -> Self {
         if yes { Self(self.0 | flag) } else { self }
     }
@@ -70,8 +80,8 @@ impl Heard {
 /// reference count that the lease writes anyway; over-aligning them would add a line.
 #[repr(C)]
 pub struct InstanceState {
-    /// Leases that live in the lower bits, those that were ever taken in the upper ones, which wrap: one addition does for
-    /// both.
+    /// What the leases that live cost in the lower bits, how many were ever taken in the upper ones, which wrap: one addition
+    /// does for both.
     leases: AtomicU64,
     fitness: Fitness,
     flags: AtomicU8,
@@ -81,24 +91,14 @@ pub struct InstanceState {
     /// Made when the instance is first measured; it stays as long as the state does.
     meter: OnceLock<Box<dyn Meter>>,
     pace: Pace,
+    tally: Tally,
+    /// When it began to warm up, in nanoseconds on the service's clock.
+    warm_from: AtomicU64,
     data: ArcSwap<InstanceData>,
     skip: Mutex<Skip>,
     alarm: Alarm,
     /// Ends the load that failures count as.
     relief: Alarm,
-}
-
-#[derive(Debug, Default)]
-struct Skip {
-    /// Back-offs in a row.
-    failures: u32,
-    until: Option<Instant>,
-    /// When it left the list.
-    gone: Option<Instant>,
-    /// Whether its weight was warned about.
-    warned: bool,
-    /// Rows of failures that counted as load, without a good answer between them.
-    rows: u32,
 }
 
 impl InstanceState {
@@ -111,6 +111,8 @@ impl InstanceState {
             uid,
             service: Arc::clone(service),
             pace: Pace::default(),
+            tally: Tally::default(),
+            warm_from: AtomicU64::new(0),
             data: ArcSwap::new(instance.data()),
             skip: Mutex::default(),
             alarm: Alarm::default(),
@@ -124,7 +126,8 @@ impl InstanceState {
         ServiceInstance::from_data(self.data.load_full())
     }
 
-    /// Calls in flight from this process: leases that live.
+    /// Calls in flight from this process, in units of their [cost](crate::Request::with_cost): as many as leases live, if no
+    /// caller says what a call costs.
     #[inline]
     pub fn in_flight(&self) -> u32 {
         living(self.leases.load(Ordering::Relaxed))
@@ -147,9 +150,21 @@ impl InstanceState {
         (calls, self.pace.latency(now, calls, decay))
     }
 
-    /// Whether it is out of use, because calls could not be sent to it; a probing call brings it back.
+    /// Whether it is out of use, because calls could not be sent to it, or since it was ejected; a probing call brings it
+    /// back.
     pub fn is_skipped(&self) -> bool {
         self.fitness.is_skipped()
+    }
+
+    /// Whether it warms up: a slow start gives it less than its share.
+    pub fn is_warming(&self) -> bool {
+        self.fitness.is_warming()
+    }
+
+    /// Whether a picker may take it without a look at the clock: in use, and warm.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.fitness.is_plain()
     }
 
     /// The service that it belongs to.
@@ -179,13 +194,13 @@ impl InstanceState {
     }
 
     #[inline]
-    pub(crate) fn enter(&self) {
-        self.leases.fetch_add((1 << LIVING) | 1, Ordering::Relaxed);
+    pub(crate) fn enter(&self, cost: u16) {
+        self.leases.fetch_add((1 << LIVING) | u64::from(cost), Ordering::Relaxed);
     }
 
     #[inline]
-    pub(crate) fn leave(&self) {
-        self.leases.fetch_sub(1, Ordering::Relaxed);
+    pub(crate) fn leave(&self, cost: u16) {
+        self.leases.fetch_sub(u64::from(cost), Ordering::Relaxed);
     }
 
     #[inline]
@@ -193,16 +208,16 @@ impl InstanceState {
         self.flags.load(Ordering::Relaxed) & OBSERVED != 0
     }
 
-    /// Whether the end of a lease has to be reported to anybody.
+    /// Whether the end of a lease has to be reported to anybody; `open` is [`COUNTED`] if it was given up.
     #[inline]
-    pub(crate) fn is_heard(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & (OBSERVED | MEASURED | PACED | FAILING) != 0
+    pub(crate) fn is_heard(&self, open: u8) -> bool {
+        self.flags.load(Ordering::Relaxed) & (OBSERVED | MEASURED | PACED | FAILING | open) != 0
     }
 
     /// When a lease begins, if anybody needs to know, and whether its age counts from now on. `now` is 0 if the clock was
     /// not read for the pick.
     #[inline]
-    pub(crate) fn begin(&self, now: u64) -> (u64, bool) {
+    pub(crate) fn begin(&self, now: u64, cost: u16) -> (u64, bool) {
         let flags = self.flags.load(Ordering::Relaxed);
         if flags & TIMED == 0 {
             return (0, false);
@@ -210,7 +225,8 @@ impl InstanceState {
         let started = if now == 0 { self.service.now() } else { now };
         let paced = flags & PACED != 0;
         if paced {
-            self.pace.enter(started);
+            // As many times as it costs, as it is counted in flight.
+            self.pace.enter(started.wrapping_mul(u64::from(cost)));
         }
         (started, paced)
     }
@@ -255,6 +271,10 @@ impl InstanceState {
         &self.service
     }
 
+    pub(crate) fn shared_service(&self) -> &Arc<ServiceState> {
+        &self.service
+    }
+
     pub(crate) fn is(&self, instance: &ServiceInstance) -> bool {
         ServiceInstance::data_is_same_identity(&self.data.load(), instance)
     }
@@ -272,87 +292,66 @@ impl InstanceState {
         changed
     }
 
-    /// Notes when it was seen to be gone first, or that it is back.
-    pub(crate) fn mark_gone(&self, now: Option<Instant>) {
-        let mut skip = self.skip.lock();
-        skip.gone = match (skip.gone, now) {
-            (Some(since), Some(_)) => Some(since),
-            (_, now) => now,
-        };
-    }
-
-    pub(crate) fn gone_since(&self) -> Option<Instant> {
-        self.skip.lock().gone
-    }
-
-    /// True the first time only.
-    pub(crate) fn warn_once(&self) -> bool {
-        !std::mem::replace(&mut self.skip.lock().warned, true)
-    }
-
-    /// When the back-off of a skipped instance ends.
-    pub fn skipped_until(&self) -> Option<Instant> {
-        if self.is_skipped() { self.skip.lock().until } else { None }
-    }
-
     /// What a lease has to tell at its end. Off the hot path of a policy that asks for nothing: only for an observed instance, a
     /// probing call, a failure, or the first answer after one.
     ///
     /// Its arguments go in registers: gathered in a struct, they would be read back in pieces of another size than they were
     /// written, for which a processor waits.
-    pub(crate) fn report(
-        state: &Arc<Self>,
-        outcome: Outcome,
-        started: u64,
-        probe: bool,
-        paced: bool,
-        quiet: bool,
-    ) {
+    pub(crate) fn report(state: &Arc<Self>, outcome: Outcome, started: u64, told: Told, cost: u16) {
         let now = if started == 0 { 0 } else { state.service.now() };
         let flags = state.flags.load(Ordering::Relaxed);
-        if paced || probe || flags & FAILING != 0 || outcome.is_failure() {
-            Self::settle(state, outcome, paced.then_some(started), now, probe);
+        if told.paced() || told.probe() || flags & FAILING != 0 || outcome.is_bad() {
+            Self::settle(state, outcome, started, now, told, cost);
+        }
+        if flags & COUNTED != 0 && outcome == Outcome::Cancelled {
+            state.tally.cancelled();
         }
         let took = (started != 0).then(|| now.saturating_sub(started));
-        if flags & MEASURED != 0 && !quiet {
+        if flags & MEASURED != 0 && !told.quiet() {
             state.measure(Reported::default(), outcome, took);
         }
         if outcome != Outcome::Failure(Failure::Connect) && flags & OBSERVED == 0 {
             return;
         }
         if let Some(sink) = state.service.sink() {
-            sink.completed(state, outcome, took.map(Duration::from_nanos), quiet);
+            sink.completed(state, outcome, took.map(Duration::from_nanos), told.quiet());
         }
     }
 
     /// What the end of a lease means for the instance itself.
     #[inline(never)]
-    fn settle(state: &Arc<Self>, outcome: Outcome, paced: Option<u64>, now: u64, probe: bool) {
-        if let Some(started) = paced {
-            state.keep_pace(outcome, started, now);
+    fn settle(state: &Arc<Self>, outcome: Outcome, started: u64, now: u64, told: Told, cost: u16) {
+        if told.paced() {
+            state.keep_pace(outcome, started, now, cost);
         }
         match outcome {
-            Outcome::Failure(Failure::Connect) => Self::skip(state, probe),
-            Outcome::Cancelled if probe => state.fitness.release(),
-            // A time-out or a reset after the request was sent: the connection was made.
-            _ if probe => state.restore(),
+            Outcome::Failure(Failure::Connect) => Self::skip(state, told.probe()),
+            Outcome::Cancelled if told.probe() => state.fitness.release(),
+            _ if told.probe() => Self::probed(state, outcome),
             _ => {}
         }
-        match outcome {
-            // It is skipped, which is more than any load.
-            Outcome::Failure(Failure::Connect) | Outcome::Cancelled => {}
-            _ if outcome.is_failure() => Self::weigh_down(state),
-            _ => state.relieve(),
+        let Some(kind) = Kind::of(outcome) else {
+            if outcome != Outcome::Cancelled {
+                state.relieve();
+            }
+            return;
+        };
+        state.flags.fetch_or(FAILING, Ordering::Relaxed);
+        let row = state.tally.failed(kind);
+        // Skipped, it is out of use, which is more than any load.
+        if kind != Kind::Connect {
+            Self::weigh_down(state);
         }
+        state.service.outliers().failed(state, outcome, row);
     }
 
     /// A failure counts as slow, however fast it was; who gave up tells at least that it took so long.
-    fn keep_pace(&self, outcome: Outcome, started: u64, now: u64) {
-        self.pace.leave(started);
+    fn keep_pace(&self, outcome: Outcome, started: u64, now: u64, cost: u16) {
+        self.pace.leave(started.wrapping_mul(u64::from(cost)));
         let took = now.saturating_sub(started);
         let took = match outcome {
             Outcome::Cancelled => return,
-            _ if outcome.is_failure() => took.max(self.service.failure_latency()),
+            _ if outcome.is_bad() => took.max(self.service.failure_latency()),
             _ => took,
         };
         self.pace.observe(now, took, self.service.decay());
@@ -366,7 +365,6 @@ impl InstanceState {
         }
         let (runtime, limits) = state.service.back_off();
         let mut skip = state.skip.lock();
-        state.flags.fetch_or(FAILING, Ordering::Relaxed);
         if state.phantom.calls() != 0 {
             return;
         }
@@ -385,64 +383,18 @@ impl InstanceState {
         }
         let mut skip = self.skip.lock();
         self.flags.fetch_and(!FAILING, Ordering::Relaxed);
+        self.tally.succeeded();
         self.phantom.end();
         self.relief.cancel();
         skip.rows = 0;
-    }
-
-    /// The instance answered: it is in use again.
-    pub(crate) fn restore(&self) {
-        {
-            // The whole step under one lock, as in `skip`: an alarm that a failure of this moment arms must not be
-            // cancelled, or nothing would ever bring the instance back.
-            let mut skip = self.skip.lock();
-            if !self.fitness.restore() {
-                return;
-            }
-            self.alarm.cancel();
-            (skip.failures, skip.until) = (0, None);
-        }
-        if let Some(passed) = self.service.logs().back.pass() {
-            let (service, suppressed) = (self.service.id(), passed.suppressed());
-            tracing::info!(%service, instance = %self.instance(), suppressed, "an instance is back in use");
-        }
-    }
-
-    fn skip(state: &Arc<Self>, probe: bool) {
-        let (runtime, limits) = state.service.back_off();
-        let (after, failures) = {
-            let mut skip = state.skip.lock();
-            if !state.fitness.fail(probe) {
-                return;
-            }
-            let after = limits.after(skip.failures);
-            skip.failures = skip.failures.saturating_add(1);
-            skip.until = Instant::now().checked_add(after);
-            match runtime {
-                Some(runtime) => {
-                    state.alarm.arm(&runtime, after, Arc::new(BackOffOver(Arc::downgrade(state))));
-                }
-                None => state.fitness.probe_due(),
-            }
-            (after, skip.failures)
-        };
-        if let Some(passed) = state.service.logs().skipped.pass() {
-            tracing::info!(
-                service = %state.service.id(),
-                instance = %state.instance(),
-                failures,
-                back_off_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
-                suppressed = passed.suppressed(),
-                "an instance is skipped: a call could not be sent to it"
-            );
-        }
+        self.forgive(&mut skip);
     }
 }
 
-/// The leases that live.
+/// What the leases that live cost.
 #[inline]
 fn living(leases: u64) -> u32 {
-    lower(leases) & ((1 << LIVING) - 1)
+    lower(leases)
 }
 
 #[inline]
@@ -462,13 +414,28 @@ impl Wake for Relief {
     }
 }
 
-struct BackOffOver(std::sync::Weak<InstanceState>);
+/// What a lease says of itself at its end, in one byte; the bits are those of [`Choice`](crate::Choice).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Told(pub(crate) u8);
 
-impl Wake for BackOffOver {
-    fn wake(self: Arc<Self>) {
-        if let Some(state) = self.0.upgrade() {
-            state.fitness.probe_due();
-        }
+impl Told {
+    /// It is the one call that probes a skipped instance.
+    pub(crate) const PROBE: u8 = 1;
+    /// Its age counts in the state of the instance.
+    pub(crate) const PACED: u8 = 4;
+    /// Somebody else tells of its end: a call that knows more of it.
+    pub(crate) const QUIET: u8 = 16;
+
+    fn probe(self) -> bool {
+        self.0 & Self::PROBE != 0
+    }
+
+    fn paced(self) -> bool {
+        self.0 & Self::PACED != 0
+    }
+
+    fn quiet(self) -> bool {
+        self.0 & Self::QUIET != 0
     }
 }
 

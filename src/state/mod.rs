@@ -8,19 +8,25 @@ mod load;
 // Without the feature nobody implements the trait.
 #[cfg_attr(not(feature = "metrics"), allow(dead_code))]
 mod meter;
+mod outlier;
 mod pace;
 mod registry;
 mod service;
+mod tally;
+mod warmth;
 
 pub(crate) use fitness::Claim;
 #[cfg(all(test, evenkeel_loom))]
 pub(crate) use fitness::Fitness;
-pub(crate) use instance::Heard;
 pub use instance::InstanceState;
+pub(crate) use instance::{COUNTED, Heard, Told};
 #[cfg(feature = "metrics")]
 pub(crate) use meter::{Meter, Reported, Standing};
+pub use outlier::EjectionCause;
+pub(crate) use outlier::{Crowd, Detection, EjectionTime, FailurePercentage, Growth, Limits, SuccessRate};
 #[cfg(all(test, evenkeel_loom))]
 pub(crate) use pace::Pace;
 pub(crate) use pace::{Decay, PaceSettings};
 pub(crate) use registry::Registry;
 pub(crate) use service::{BackOff, ServiceState, Sink};
+pub(crate) use warmth::{Shape, Warmth};

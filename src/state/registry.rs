@@ -140,7 +140,7 @@ mod tests {
         let uids: Vec<u64> = all.iter().map(|state| state.uid()).collect();
         registry.sweep(&uids, Instant::now());
         assert_eq!(registry.len(), 5_000);
-        all[0].enter();
+        all[0].enter(1);
         registry.sweep(&uids[4_990..], Instant::now());
         assert_eq!(registry.len(), 10 + KEEP_AT_MOST + 1, "the leased one is kept beyond the bound");
         tokio::time::advance(KEEP).await;
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(registry.len(), 11);
         let (again, changed) = registry.state_of(&instance(1), &service);
         assert!(!changed && again.in_flight() == 1 && Arc::ptr_eq(&again, &all[0]));
-        all[0].leave();
+        all[0].leave(1);
         registry.sweep(&uids[4_990..], Instant::now());
         assert_eq!(registry.len(), 10);
     }

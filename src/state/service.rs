@@ -9,7 +9,9 @@ use tokio::time::Instant;
 use super::InstanceState;
 use super::behind::{Behind, Work};
 use super::budget::Budget;
+use super::outlier::Outliers;
 use super::pace::{Decay, PaceSettings};
+use super::warmth::{Warmth, WarmthCell};
 use crate::ServiceId;
 use crate::choice::Outcome;
 use crate::limit::Limit;
@@ -26,6 +28,12 @@ pub(crate) trait Sink: Send + Sync {
         took: Option<Duration>,
         quiet: bool,
     );
+
+    /// Hands `look` every instance that some request may get.
+    fn each(&self, look: &mut dyn FnMut(&Arc<InstanceState>));
+
+    /// An instance is out of use, or back.
+    fn fitness_changed(self: Arc<Self>);
 }
 
 /// What all instances of one service share.
@@ -42,6 +50,8 @@ pub(crate) struct ServiceState {
     /// What a failure counts as, in nanoseconds.
     failure: AtomicU64,
     behind: Arc<Behind>,
+    outliers: Outliers,
+    warmth: WarmthCell,
 }
 
 /// How often what may be logged of a service.
@@ -49,6 +59,10 @@ pub(crate) struct ServiceState {
 pub(crate) struct Logs {
     /// Instances are skipped.
     pub(crate) skipped: Limit,
+    /// Instances are ejected.
+    pub(crate) ejected: Limit,
+    /// Instances are not ejected, though they should be.
+    pub(crate) outlier: Limit,
     /// Instances are back in use.
     pub(crate) back: Limit,
     /// The list changed.
@@ -63,6 +77,8 @@ impl Default for Logs {
     fn default() -> Self {
         Self {
             skipped: Limit::changes(),
+            ejected: Limit::changes(),
+            outlier: Limit::faults(),
             back: Limit::changes(),
             list: Limit::changes(),
             weight: Limit::changes(),
@@ -97,7 +113,13 @@ impl BackOff {
 }
 
 impl ServiceState {
+    #[cfg(test)]
     pub(crate) fn new(id: ServiceId) -> Self {
+        Self::seeded(id, None)
+    }
+
+    /// With chance that repeats.
+    pub(crate) fn seeded(id: ServiceId, seed: Option<u64>) -> Self {
         Self {
             id,
             base: Instant::now(),
@@ -109,6 +131,8 @@ impl ServiceState {
             failure: AtomicU64::new(0),
             logs: Logs::default(),
             behind: Arc::default(),
+            outliers: Outliers::new(seed),
+            warmth: WarmthCell::default(),
         }
     }
 
@@ -184,6 +208,32 @@ impl ServiceState {
         self.decay.store(Decay::over(settings.decay).to_bits(), Ordering::Relaxed);
         let failure = u64::try_from(settings.failure.as_nanos()).unwrap_or(u64::MAX);
         self.failure.store(failure, Ordering::Relaxed);
+    }
+
+    /// Who is ejected, and why.
+    pub(crate) fn outliers(&self) -> &Outliers {
+        &self.outliers
+    }
+
+    /// The slow start of instances.
+    #[inline]
+    pub(super) fn warmth(&self) -> &WarmthCell {
+        &self.warmth
+    }
+
+    pub(crate) fn set_warmth(&self, warmth: Option<Warmth>) {
+        self.warmth.set(warmth);
+    }
+
+    pub(crate) fn warms_up(&self) -> bool {
+        self.warmth.is_on()
+    }
+
+    /// Tells the balancer that an instance is out of use, or back.
+    pub(super) fn fitness_changed(&self) {
+        if let Some(sink) = self.sink() {
+            sink.fitness_changed();
+        }
     }
 
     pub(crate) fn set_sink(&self, sink: Weak<dyn Sink>) {

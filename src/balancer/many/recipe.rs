@@ -205,6 +205,8 @@ impl Recipe {
         let sticky = &properties.sticky_session;
         CallSettings {
             retry: properties.retry.clone(),
+            outlier_detection: properties.outlier_detection.clone(),
+            slow_start: properties.slow_start.clone(),
             lifecycles: Lifecycles::of(id, &self.lifecycles),
             hint: properties.hint.clone(),
             x_forwarded: properties.x_forwarded.clone(),

@@ -10,6 +10,7 @@ use super::pool::Pools;
 use super::request::{Extras, RequestBuilder, View};
 use super::{Via, lease, redirect};
 use crate::call::{Protocol, call_with};
+use crate::choice::outcome_of;
 use crate::client::transform::Transformers;
 use crate::client::{Outgoing, RequestTransformer};
 use crate::{Choice, Failure, HttpView, LoadBalancer, LoadBalancers, Outcome, Request, ServiceInstance};
@@ -209,7 +210,7 @@ struct Http<'a>(&'a OnceLock<Option<Instant>>);
 impl Protocol<Response, Attempt> for Http<'_> {
     fn outcome(&self, result: Result<&Response, &Attempt>) -> Outcome {
         match result {
-            Ok(response) => Outcome::Status(response.status().as_u16()),
+            Ok(response) => outcome_of(response.status(), response.headers()),
             // Nothing was sent, and the instance has no part in it.
             Err(Attempt::Target(_) | Attempt::Url(..)) => Outcome::Cancelled,
             Err(Attempt::Reqwest(error)) if error.is_builder() => Outcome::Cancelled,

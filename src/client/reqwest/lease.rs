@@ -3,6 +3,7 @@ use std::sync::Arc;
 use ::reqwest::{Body, Response, ResponseBuilderExt};
 
 use super::error::failure_of;
+use crate::choice::outcome_of;
 use crate::{Lease, ServiceInstance, Track, TrackedBody};
 
 /// The instance that answered, in the extensions of a response.
@@ -48,7 +49,7 @@ impl Track for Response {
 pub(super) fn hold(response: Response, lease: Lease, via: Option<Via>) -> Response {
     let url = response.url().clone();
     let (parts, body) = http::Response::<Body>::from(response).into_parts();
-    let body = TrackedBody::new(body, lease, parts.status.as_u16(), failure_of);
+    let body = TrackedBody::new(body, lease, outcome_of(parts.status, &parts.headers), failure_of);
     // The URL travels in an extension that only a builder can set.
     let marked = http::Response::builder().url(url).body(());
     let mut whole = http::Response::from_parts(parts, Body::wrap(body));

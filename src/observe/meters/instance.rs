@@ -72,11 +72,12 @@ fn seconds(nanos: u64) -> f64 {
 fn series(told: Reported<'_>, outcome: Outcome) -> Option<Ended> {
     Some(match outcome {
         Outcome::Status(status) => Ended::Response(Some(status)),
+        Outcome::RetryAfter(later) => Ended::Response(Some(later.status())),
         // A response without a status of its own counts as 200, which is Spring's rule.
         Outcome::Success | Outcome::Cancelled if told.answered => {
             Ended::Response(Some(told.status.unwrap_or(200)))
         }
-        Outcome::Success => Ended::Response(None),
+        Outcome::Success | Outcome::Grpc(_) => Ended::Response(None),
         Outcome::Failure(failure) => Ended::Failed(failure),
         Outcome::Cancelled => return None,
     })

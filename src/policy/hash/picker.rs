@@ -47,7 +47,7 @@ impl ByTable {
     /// Where the key is at home, past what does not fit.
     #[inline]
     fn home(&self, hash: u64, cx: &PickCx<'_>) -> Option<usize> {
-        self.held.find(hash, |at| cx.fits(at)).or_else(|| self.ranking.best(hash, |at| cx.fits(at)))
+        self.held.find(hash, |at| cx.takes(at, hash)).or_else(|| self.ranking.first(hash, cx))
     }
 
     /// At home while there is room; else the first in an order of the key's own that has some, so that what overflows does
@@ -67,7 +67,7 @@ impl ByTable {
         if has_room(home) {
             return Some(home);
         }
-        self.ranking.best(hash, |at| cx.fits(at) && has_room(at)).or_else(|| {
+        self.ranking.best(hash, |at| cx.takes(at, hash) && has_room(at)).or_else(|| {
             // a / s < b / t
             let above = |at: &usize| u128::from(active(*at));
             let less = |a: &usize, b: &usize| {
@@ -103,6 +103,11 @@ impl Ranking {
 
     fn weight(&self, at: usize) -> u64 {
         self.weights.as_ref().map_or(1, |weights| weights[at])
+    }
+
+    /// The first in the order of `hash` that may be picked for it, else, when all that could are warming up, the first that fits.
+    pub(super) fn first(&self, hash: u64, cx: &PickCx<'_>) -> Option<usize> {
+        self.best(hash, |at| cx.takes(at, hash)).or_else(|| self.best(hash, |at| cx.fits(at)))
     }
 
     /// The first in the order of `hash` that `takes`.

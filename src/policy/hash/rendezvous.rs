@@ -50,6 +50,6 @@ impl Picker for ByRanking {
             return cx.fits(0).then_some(0);
         }
         let hash = self.key.hash(cx.request()).unwrap_or_else(|| cx.random());
-        self.ranking.best(hash, |at| cx.fits(at))
+        self.ranking.first(hash, cx)
     }
 }

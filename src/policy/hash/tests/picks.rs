@@ -80,7 +80,7 @@ impl Set {
 
     fn skip(&self, index: usize) {
         let outcome = Outcome::Failure(Failure::Connect);
-        InstanceState::report(&self.inner.states[index], outcome, 0, false, false, false);
+        InstanceState::report(&self.inner.states[index], outcome, 0, crate::state::Told::default(), 1);
         assert_eq!(self.inner.states[index].claim(), Claim::Probe);
     }
 }
@@ -248,7 +248,7 @@ fn lbs_a_bounded_load_is_never_above_its_share_and_keys_return() {
         let mut order = Vec::new();
         for call in 1..=500_u32 {
             let at = set.home("hot");
-            set.inner.states[at].enter();
+            set.inner.states[at].enter(1);
             order.push(at);
             for (at, state) in set.inner.states.iter().enumerate() {
                 let share = weights.map_or(1.0, |weights| weights[at]) / total_weight;
@@ -261,16 +261,16 @@ fn lbs_a_bounded_load_is_never_above_its_share_and_keys_return() {
         assert!(part.len() >= if weights.is_none() { 8 } else { 5 }, "{part:?}");
         // It ends, call by call: as soon as there is room, the key is at home again.
         for at in &order {
-            set.inner.states[*at].leave();
+            set.inner.states[*at].leave(1);
         }
         assert!((0..10).all(|_| set.home("hot") == home));
         // Another hot key overflows in an order of its own.
         let orders: std::collections::BTreeSet<usize> = (0..300)
             .filter(|key| set.home(key) == home)
             .map(|key| {
-                set.inner.states[home].enter();
+                set.inner.states[home].enter(1);
                 let second = set.home(key);
-                set.inner.states[home].leave();
+                set.inner.states[home].leave(1);
                 second
             })
             .collect();
@@ -284,13 +284,13 @@ fn lbs_a_bounded_load_leaves_out_who_does_not_fit() {
     (0..8).for_each(|at| set.skip(at));
     for _ in 0..100 {
         let at = set.home("hot");
-        set.inner.states[at].enter();
+        set.inner.states[at].enter(1);
     }
     assert_eq!([8, 9].map(|at| set.inner.states[at].in_flight()), [50, 50]);
     let mut tried = Tried::new();
     tried.add_uid(9);
     assert_eq!(set.pick("hot", Some(&tried), Level::Fit), Some(9));
-    (0..1_000).for_each(|_| set.inner.states[8].enter());
+    (0..1_000).for_each(|_| set.inner.states[8].enter(1));
     assert_eq!(set.pick("hot", Some(&tried), Level::Fit), Some(9), "all full: the one least above its share");
     assert_eq!(set.home("hot"), 9);
 }

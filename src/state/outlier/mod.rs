@@ -1,0 +1,281 @@
+//! Outlier detection: instances that real calls show to be bad are ejected for a while, and come back by one probing call.
+//!
+//! Nothing of it is on the path of a pick: an ejected instance is one that does not fit. It does nothing, and counts nothing
+//! but failures, as long as all is well.
+
+mod cause;
+mod detect;
+mod settings;
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::Wake;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+
+pub use cause::EjectionCause;
+pub(crate) use settings::{Detection, EjectionTime, FailurePercentage, Growth, Limits, SuccessRate};
+
+use super::InstanceState;
+use super::service::ServiceState;
+use super::tally::{Row, Window};
+use crate::alarm::Alarm;
+use crate::choice::Outcome;
+use crate::random::Random;
+
+/// The outlier detection of one service.
+#[derive(Debug)]
+pub(crate) struct Outliers {
+    settings: ArcSwapOption<Detection>,
+    crowd: Mutex<Crowd>,
+    /// A sweep is due, or runs.
+    sweeping: AtomicBool,
+    alarm: Alarm,
+    random: Random,
+}
+
+/// How many instances there are, and how many of them are out: of those that are listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Crowd {
+    pub(crate) listed: usize,
+    /// Out of use for any reason.
+    pub(crate) out: usize,
+    pub(crate) ejected: usize,
+}
+
+impl Crowd {
+    /// One more that is listed.
+    pub(crate) fn add(&mut self, state: &InstanceState) {
+        self.listed += 1;
+        // The lock is for the few that are out.
+        if state.is_skipped() {
+            self.out += 1;
+            self.ejected += usize::from(state.ejected().is_some());
+        }
+    }
+}
+
+/// An instance that is to go, and why.
+struct Named {
+    state: Arc<InstanceState>,
+    cause: EjectionCause,
+    /// Of the while that was looked at.
+    window: Window,
+}
+
+impl Outliers {
+    pub(crate) fn new(seed: Option<u64>) -> Self {
+        Self {
+            settings: ArcSwapOption::empty(),
+            crowd: Mutex::default(),
+            sweeping: AtomicBool::new(false),
+            alarm: Alarm::default(),
+            random: Random::new(seed),
+        }
+    }
+
+    /// Other settings; `None` switches it off. Who is out comes back by who calls this.
+    pub(crate) fn configure(&self, settings: Option<Detection>) {
+        if self.settings.load().as_deref() != settings.as_ref() {
+            self.settings.store(settings.map(Arc::new));
+        }
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.settings.load().is_some()
+    }
+
+    /// Whether a good answer forgets that an instance was ejected.
+    pub(super) fn forgives(&self) -> bool {
+        self.settings.load().as_ref().is_some_and(|settings| settings.time.growth == Growth::Doubling)
+    }
+
+    /// The newest list, and who of it is out.
+    pub(crate) fn count(&self, crowd: Crowd) {
+        *self.crowd.lock() = crowd;
+    }
+
+    /// One is out of use, for another reason than this.
+    pub(super) fn left(&self) {
+        self.crowd.lock().out += 1;
+    }
+
+    /// One is back.
+    pub(super) fn returned(&self, was_ejected: bool) {
+        let mut crowd = self.crowd.lock();
+        crowd.out = crowd.out.saturating_sub(1);
+        crowd.ejected = crowd.ejected.saturating_sub(usize::from(was_ejected));
+    }
+
+    /// A call failed: the instance may be an outlier by its failures in a row, and the others are looked at from time to time.
+    pub(super) fn failed(&self, state: &Arc<InstanceState>, outcome: Outcome, row: Row) {
+        let Some(settings) = self.settings.load_full() else { return };
+        self.begin_sweeps(state, settings.interval);
+        if let (Outcome::RetryAfter(later), true) = (outcome, settings.retry_after)
+            && later.seconds() > 0
+        {
+            let after = Duration::from_secs(u64::from(later.seconds())).min(settings.time.max);
+            self.eject(state, EjectionCause::RetryAfter, &settings, Some(after), None);
+            return;
+        }
+        // At each multiple, so that one which the limit kept in use is tried again, and not at every failure.
+        let reached = |row: u32, threshold: u32| threshold > 0 && row >= threshold && row % threshold == 0;
+        let causes = [
+            (EjectionCause::ConsecutiveErrors, row.all(), settings.consecutive),
+            (EjectionCause::ConsecutiveGatewayErrors, row.gateway(), settings.consecutive_gateway),
+            (EjectionCause::ConsecutiveLocalErrors, row.local(), settings.consecutive_local),
+        ];
+        if let Some((cause, ..)) = causes.into_iter().find(|(_, row, most)| reached(*row, *most)) {
+            self.eject(state, cause, &settings, None, None);
+        }
+    }
+
+    /// The probing call of one that is ejected failed: out it stays, for longer.
+    pub(super) fn failed_again(&self, state: &Arc<InstanceState>, cause: EjectionCause) {
+        match self.settings.load_full() {
+            Some(settings) => {
+                let length = |times| settings.time.drawn(times, self.random.next());
+                InstanceState::eject(state, cause, length, true);
+            }
+            // Switched off in the meantime.
+            None => state.restore(),
+        }
+    }
+
+    /// Takes an instance out, if the limits let it go.
+    fn eject(
+        &self,
+        state: &Arc<InstanceState>,
+        cause: EjectionCause,
+        settings: &Detection,
+        fixed: Option<Duration>,
+        window: Option<Window>,
+    ) {
+        // Before the lock, which a storm of failures would else contend for.
+        if state.is_skipped() {
+            return;
+        }
+        let service = state.service();
+        let mut crowd = self.crowd.lock();
+        let share = |crowd: &Crowd| format!("{} of {}", crowd.ejected, crowd.listed);
+        if !settings.limits.admit(crowd.listed, crowd.ejected, crowd.out) {
+            let ejected = share(&crowd);
+            drop(crowd);
+            if let Some(passed) = service.logs().outlier.pass() {
+                let suppressed = passed.suppressed();
+                tracing::warn!(
+                    service = %service.id(), instance = %state.instance(), %cause, %ejected, suppressed,
+                    "an outlier stays in use: no more may be ejected"
+                );
+            }
+            return;
+        }
+        let length = |times| fixed.unwrap_or_else(|| settings.time.drawn(times, self.random.next()));
+        let Some(after) = InstanceState::eject(state, cause, length, false) else { return };
+        crowd.ejected += 1;
+        crowd.out += 1;
+        let ejected = share(&crowd);
+        drop(crowd);
+        if let Some(passed) = service.logs().ejected.pass() {
+            tracing::warn!(
+                service = %service.id(),
+                instance = %state.instance(),
+                %cause,
+                calls = window.map(|window| window.calls),
+                failed = window.map(|window| window.failed),
+                for_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
+                %ejected,
+                suppressed = passed.suppressed(),
+                "an instance is ejected"
+            );
+        }
+        service.fitness_changed();
+    }
+
+    /// Looks at all instances after an interval, and again as long as anything fails or is out.
+    fn begin_sweeps(&self, state: &Arc<InstanceState>, interval: Duration) {
+        if self.sweeping.load(Ordering::Relaxed) || self.sweeping.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let service = state.shared_service();
+        // The while begins now: what was well before says nothing.
+        each(service, &mut |state| {
+            state.take_window(false);
+        });
+        self.arm(service, interval);
+    }
+
+    fn arm(&self, service: &Arc<ServiceState>, after: Duration) {
+        match service.back_off().0 {
+            Some(runtime) => self.alarm.arm(&runtime, after, Arc::new(Sweep(Arc::downgrade(service)))),
+            None => self.sweeping.store(false, Ordering::Release),
+        }
+    }
+
+    /// The end of an interval.
+    fn sweep(&self, service: &Arc<ServiceState>) {
+        let Some(settings) = self.settings.load_full() else {
+            self.sweeping.store(false, Ordering::Release);
+            return;
+        };
+        let (mut states, mut windows, mut busy) = (Vec::new(), Vec::new(), false);
+        let mut crowd = Crowd::default();
+        each(service, &mut |state| {
+            crowd.add(state);
+            let (window, recovering) = state.take_window(settings.time.growth == Growth::Linear);
+            busy |= recovering || window.failed > 0;
+            // Ejected ones are left out of the mean.
+            if !state.is_skipped() {
+                states.push(Arc::clone(state));
+                windows.push(window);
+            }
+        });
+        self.count(crowd);
+        let mut named: Vec<Named> = Vec::new();
+        let mut name = |found: Vec<usize>, cause| {
+            for at in found {
+                let state = Arc::clone(&states[at]);
+                if named.iter().all(|other| !Arc::ptr_eq(&other.state, &state)) {
+                    named.push(Named { state, cause, window: windows[at] });
+                }
+            }
+        };
+        if let Some(rule) = settings.success_rate {
+            name(detect::by_success_rate(&windows, rule), EjectionCause::SuccessRate);
+        }
+        if let Some(rule) = settings.failure_percentage {
+            name(detect::by_failure_percentage(&windows, rule), EjectionCause::FailurePercentage);
+        }
+        // The limit may not let all of them go: the worst first.
+        named.sort_by(|a, b| b.window.failure_rate().total_cmp(&a.window.failure_rate()));
+        for Named { state, cause, window } in named {
+            self.eject(&state, cause, &settings, None, Some(window));
+        }
+        if busy {
+            self.arm(service, settings.interval);
+            return;
+        }
+        self.sweeping.store(false, Ordering::Release);
+    }
+}
+
+/// Every instance of the newest list.
+fn each(service: &ServiceState, look: &mut dyn FnMut(&Arc<InstanceState>)) {
+    if let Some(sink) = service.sink() {
+        sink.each(look);
+    }
+}
+
+struct Sweep(Weak<ServiceState>);
+
+impl Wake for Sweep {
+    fn wake(self: Arc<Self>) {
+        if let Some(service) = self.0.upgrade() {
+            service.outliers().sweep(&service);
+        }
+    }
+}

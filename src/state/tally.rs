@@ -1,0 +1,189 @@
+//! What ended badly: failures in a row by their kind, and how many there were.
+
+use crate::choice::{Failure, Outcome};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// What kind of failure an outcome is; a lane of [`Tally`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Connect,
+    Timeout,
+    Reset,
+    Other,
+    /// 5xx but the three of a gateway.
+    Server,
+    /// 502, 503, 504.
+    Gateway,
+    /// 429, or a request to come later.
+    Busy,
+    Grpc,
+}
+
+impl Kind {
+    /// The kind of an outcome that speaks against an instance.
+    pub(crate) fn of(outcome: Outcome) -> Option<Self> {
+        Some(match outcome {
+            _ if !outcome.is_bad() => return None,
+            Outcome::Failure(Failure::Connect) => Self::Connect,
+            Outcome::Failure(Failure::Timeout) => Self::Timeout,
+            Outcome::Failure(Failure::Reset) => Self::Reset,
+            Outcome::Status(502..=504) => Self::Gateway,
+            Outcome::Status(429) | Outcome::RetryAfter(_) => Self::Busy,
+            Outcome::Status(_) => Self::Server,
+            Outcome::Grpc(_) => Self::Grpc,
+            _ => Self::Other,
+        })
+    }
+}
+
+/// Failures of one kind each, without a good answer between them, up to 255.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Row(u64);
+
+impl Row {
+    fn lane(self, kind: Kind) -> u32 {
+        u32::from(self.0.to_le_bytes()[kind as usize])
+    }
+
+    fn with(self, kind: Kind) -> Self {
+        let mut lanes = self.0.to_le_bytes();
+        lanes[kind as usize] = lanes[kind as usize].saturating_add(1);
+        Self(u64::from_le_bytes(lanes))
+    }
+
+    /// Of any kind.
+    pub(crate) fn all(self) -> u32 {
+        self.0.to_le_bytes().iter().map(|lane| u32::from(*lane)).sum()
+    }
+
+    /// Answers of a gateway.
+    pub(crate) fn gateway(self) -> u32 {
+        self.lane(Kind::Gateway)
+    }
+
+    /// Those without an answer.
+    pub(crate) fn local(self) -> u32 {
+        [Kind::Connect, Kind::Timeout, Kind::Reset, Kind::Other].map(|kind| self.lane(kind)).iter().sum()
+    }
+}
+
+/// Counts only what is not a good answer, so that a good one costs nothing: how many calls there were is known from the leases.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    row: AtomicU64,
+    failed: AtomicU32,
+    cancelled: AtomicU32,
+}
+
+/// What was counted until now; the numbers wrap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Count {
+    pub(crate) begun: u32,
+    pub(crate) failed: u32,
+    pub(crate) cancelled: u32,
+}
+
+impl Tally {
+    /// One more failure; the row with it.
+    pub(crate) fn failed(&self, kind: Kind) -> Row {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        let next = |row: u64| Some(Row(row).with(kind).0);
+        // It never says `None`, so that both are the row before.
+        let (Ok(before) | Err(before)) = self.row.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        Row(before).with(kind)
+    }
+
+    /// The caller gave up, which says nothing of the instance.
+    pub(crate) fn cancelled(&self) {
+        self.cancelled.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A good answer ends every row.
+    pub(crate) fn succeeded(&self) {
+        self.row.store(0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn row(&self) -> Row {
+        Row(self.row.load(Ordering::Relaxed))
+    }
+
+    /// With the leases that were ever taken.
+    pub(crate) fn count(&self, begun: u32) -> Count {
+        let [failed, cancelled] = [&self.failed, &self.cancelled].map(|count| count.load(Ordering::Relaxed));
+        Count { begun, failed, cancelled }
+    }
+}
+
+/// Calls of a while, and how many of them failed. Calls that the caller gave up are none; one in flight counts as well until
+/// it has failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) calls: u32,
+    pub(crate) failed: u32,
+}
+
+impl Window {
+    pub(crate) fn between(before: Count, after: Count) -> Self {
+        let failed = after.failed.wrapping_sub(before.failed);
+        let begun = after.begun.wrapping_sub(before.begun);
+        let calls = begun.saturating_sub(after.cancelled.wrapping_sub(before.cancelled));
+        // Calls may have begun in the while before.
+        Self { calls: calls.max(failed), failed }
+    }
+
+    /// The part that succeeded, in percent; 100 when there was none.
+    pub(crate) fn success_rate(self) -> f64 {
+        if self.calls == 0 { 100.0 } else { 100.0 - self.failure_rate() }
+    }
+
+    pub(crate) fn failure_rate(self) -> f64 {
+        if self.calls == 0 { 0.0 } else { f64::from(self.failed) * 100.0 / f64::from(self.calls) }
+    }
+}
+
+#[cfg(all(test, not(evenkeel_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lbs_failures_in_a_row_are_counted_by_kind_and_a_good_answer_ends_them() {
+        let tally = Tally::default();
+        for (outcome, all, gateway, local) in [
+            (Outcome::Failure(Failure::Connect), 1, 0, 1),
+            (Outcome::Failure(Failure::Timeout), 2, 0, 2),
+            (Outcome::Status(500), 3, 0, 2),
+            (Outcome::Status(503), 4, 1, 2),
+            (Outcome::answered(503, Some("3")), 5, 1, 2),
+            (Outcome::Status(429), 6, 1, 2),
+            (Outcome::Grpc(14), 7, 1, 2),
+            (Outcome::Failure(Failure::Reset), 8, 1, 3),
+            (Outcome::Failure(Failure::Other), 9, 1, 4),
+        ] {
+            let row = tally.failed(Kind::of(outcome).unwrap());
+            assert_eq!((row.all(), row.gateway(), row.local()), (all, gateway, local), "{outcome}");
+        }
+        tally.succeeded();
+        assert_eq!(tally.row(), Row::default());
+        assert_eq!(tally.count(20), Count { begun: 20, failed: 9, cancelled: 0 });
+        for _ in 0..300 {
+            tally.failed(Kind::Server);
+        }
+        assert_eq!(tally.row().all(), 255, "a lane does not run into the next");
+        for good in [Outcome::Success, Outcome::Status(404), Outcome::Grpc(5), Outcome::Cancelled] {
+            assert_eq!(Kind::of(good), None);
+        }
+    }
+
+    #[test]
+    fn a_window_is_the_difference_of_counts_that_wrap() {
+        let before = Count { begun: u32::MAX, failed: u32::MAX, cancelled: 5 };
+        let after = Count { begun: 99, failed: 19, cancelled: 25 };
+        let window = Window::between(before, after);
+        assert_eq!(window, Window { calls: 80, failed: 20 });
+        assert!((window.success_rate() - 75.0).abs() < 1e-9 && (window.failure_rate() - 25.0).abs() < 1e-9);
+        // Calls of the window before that fail in this one, and cancelled ones of before.
+        let late = Window::between(Count::default(), Count { begun: 1, failed: 3, cancelled: 9 });
+        assert_eq!(late, Window { calls: 3, failed: 3 });
+        assert!((Window::default().success_rate() - 100.0).abs() < 1e-9);
+    }
+}
