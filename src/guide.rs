@@ -6,6 +6,7 @@
 //! - [`picks`]: what one `choose` does: views, groups, rotations, attempts after the first, skipped instances
 //! - [`calls`]: what one call does: attempts, retries, budgets, events
 //! - [`policies`]: what each guarantees, when to use it, what it costs
+//! - [`outliers`]: who is taken out by what calls see, and comes back; slow start; the cost of a request
 //! - [`stages`]: the chain, in its fixed order
 //! - [`health`]: health checks: who is asked, when, and what follows
 //! - [`migration`]: from Spring Cloud `LoadBalancer`: what is what, and what is decided otherwise
@@ -30,6 +31,9 @@ pub mod calls {}
 
 #[doc = include_str!("guide/policies.md")]
 pub mod policies {}
+
+#[doc = include_str!("guide/outliers.md")]
+pub mod outliers {}
 
 #[doc = include_str!("guide/stages.md")]
 pub mod stages {}

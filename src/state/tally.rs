@@ -122,6 +122,13 @@ pub(crate) struct Window {
     pub(crate) failed: u32,
 }
 
+impl From<Row> for Window {
+    /// The calls of a row, which failed all.
+    fn from(row: Row) -> Self {
+        Self { calls: row.all(), failed: row.all() }
+    }
+}
+
 impl Window {
     pub(crate) fn between(before: Count, after: Count) -> Self {
         let failed = after.failed.wrapping_sub(before.failed);

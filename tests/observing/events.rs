@@ -271,6 +271,41 @@ async fn an_instance_is_skipped_and_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_instance_is_ejected_and_a_second_is_not() {
+    listen();
+    let base = FixedSupplier::new(service("ejecting"), list("a b c"));
+    let chain = SupplierBuilder::new("ejecting").with_base(base);
+    let balancer = LoadBalancer::builder(chain.build().unwrap())
+        .outlier_detection(evenkeel::config::OutlierDetectionProperties::on())
+        .build();
+    for _ in 0..60 {
+        let lease = balancer.choose(&Request::EMPTY).await.unwrap();
+        let bad = lease.instance().id() != "c";
+        lease.complete(Outcome::Status(if bad { 500 } else { 200 }));
+    }
+    let ejected = one("an instance is ejected", "service", "ejecting");
+    assert_eq!((&*ejected.fields["cause"], &*ejected.fields["for_ms"]), ("consecutive-errors", "30000"));
+    assert_eq!(ejected.fields["ejected"], "1 of 3");
+    let kept = one("an outlier stays in use: no more may be ejected", "service", "ejecting");
+    assert_ne!(kept.fields["instance"], ejected.fields["instance"]);
+    // One that the others tell of comes with its figures.
+    let base = FixedSupplier::new(service("rates"), list("a b c d e f"));
+    let chain = SupplierBuilder::new("rates").with_base(base);
+    let by_rate = evenkeel::config::OutlierDetectionProperties::on().with_consecutive_errors(0);
+    let balancer = LoadBalancer::builder(chain.build().unwrap()).outlier_detection(by_rate).build();
+    for _ in 0..6 * 200 {
+        let lease = balancer.choose(&Request::EMPTY).await.unwrap();
+        let bad = lease.instance().id() == "d";
+        lease.complete(Outcome::Status(if bad { 500 } else { 200 }));
+    }
+    advance(10.1).await;
+    let ejected = one("an instance is ejected", "service", "rates");
+    let calls: u32 = ejected.fields["calls"].parse().unwrap();
+    let failed: u32 = ejected.fields["failed"].parse().unwrap();
+    assert!(calls > 190 && failed + 1 >= calls && ejected.fields["cause"] == "success-rate");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_thousand_dead_instances_are_ten_lines() {
     listen();
     let all = (0..1_000).map(|n| instance(&format!("i{n}"))).collect::<Vec<_>>();

@@ -119,7 +119,7 @@ impl Outliers {
             && later.seconds() > 0
         {
             let after = Duration::from_secs(u64::from(later.seconds())).min(settings.time.max);
-            self.eject(state, EjectionCause::RetryAfter, &settings, Some(after), None);
+            self.eject(state, EjectionCause::RetryAfter, &settings, Some(after), row.into());
             return;
         }
         // At each multiple, so that one which the limit kept in use is tried again, and not at every failure.
@@ -130,7 +130,7 @@ impl Outliers {
             (EjectionCause::ConsecutiveLocalErrors, row.local(), settings.consecutive_local),
         ];
         if let Some((cause, ..)) = causes.into_iter().find(|(_, row, most)| reached(*row, *most)) {
-            self.eject(state, cause, &settings, None, None);
+            self.eject(state, cause, &settings, None, row.into());
         }
     }
 
@@ -153,7 +153,7 @@ impl Outliers {
         cause: EjectionCause,
         settings: &Detection,
         fixed: Option<Duration>,
-        window: Option<Window>,
+        window: Window,
     ) {
         // Before the lock, which a storm of failures would else contend for.
         if state.is_skipped() {
@@ -185,8 +185,8 @@ impl Outliers {
                 service = %service.id(),
                 instance = %state.instance(),
                 %cause,
-                calls = window.map(|window| window.calls),
-                failed = window.map(|window| window.failed),
+                calls = window.calls,
+                failed = window.failed,
                 for_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
                 %ejected,
                 suppressed = passed.suppressed(),
@@ -253,7 +253,7 @@ impl Outliers {
         // The limit may not let all of them go: the worst first.
         named.sort_by(|a, b| b.window.failure_rate().total_cmp(&a.window.failure_rate()));
         for Named { state, cause, window } in named {
-            self.eject(&state, cause, &settings, None, Some(window));
+            self.eject(&state, cause, &settings, None, window);
         }
         if busy {
             self.arm(service, settings.interval);
