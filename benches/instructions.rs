@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         ("try_choose, unknown hint / no hint", "hint_unknown", "hint_none", 1.3),
         ("status + zone + weights + cache / plain", "chain_of_stages", "try_choose", 1.3),
         ("with the test of the TTL / without", "try_choose", "untested", 1.1),
+        ("ejection and slow start, idle / off", "watched", "completed", 1.1),
     ] {
         let of = |name: &str| counts.get(name).copied().unwrap_or(f64::NAN);
         bars.exact(name, AtMost(limit), || of(subject) / of(base));
@@ -79,8 +80,9 @@ fn one(line: &str) -> Result<(String, f64), String> {
 mod measured {
     use std::hint::black_box;
 
+    use evenkeel::config::{OutlierDetectionProperties, SlowStartProperties};
     use evenkeel::policy::RoundRobin;
-    use evenkeel::{LoadBalancer, ReactiveLoadBalancer, Request, SupplierBuilder};
+    use evenkeel::{LoadBalancer, Outcome, ReactiveLoadBalancer, Request, SupplierBuilder};
     use futures_util::FutureExt;
     use gungraun::{library_benchmark, library_benchmark_group, main};
     use tokio::runtime::Runtime;
@@ -190,10 +192,57 @@ mod measured {
         subject
     }
 
+    /// Calls that are answered well.
+    fn answered(balancer: &LoadBalancer) {
+        for _ in 0..TIMES {
+            if let Ok(choice) = black_box(balancer.try_choose(black_box(&Request::EMPTY))) {
+                choice.complete(black_box(Outcome::Status(200)));
+            }
+        }
+    }
+
+    fn watched_and_warm() -> Subject {
+        let runtime = runtime();
+        let supplier = chain(lists::tagged(N)).with_seed(1).build().expect("a chain that works");
+        let balancer = LoadBalancer::builder(supplier)
+            .policy(RoundRobin::starting_at(0))
+            .outlier_detection(OutlierDetectionProperties::on())
+            .slow_start(SlowStartProperties::default().with_window(std::time::Duration::from_secs(60)))
+            .build();
+        runtime.block_on(balancer.ready()).expect("a list");
+        answered(&balancer);
+        (runtime, balancer)
+    }
+
+    #[library_benchmark]
+    #[bench::of(setup = plain)]
+    fn completed(subject: Subject) -> Subject {
+        answered(&subject.1);
+        subject
+    }
+
+    #[library_benchmark]
+    #[bench::of(setup = watched_and_warm)]
+    fn watched(subject: Subject) -> Subject {
+        answered(&subject.1);
+        subject
+    }
+
     library_benchmark_group!(
         name = picks,
-        benchmarks =
-            [floor, try_choose, untested, choose, choose_dyn, hint_none, hint, hint_unknown, chain_of_stages]
+        benchmarks = [
+            floor,
+            try_choose,
+            untested,
+            choose,
+            choose_dyn,
+            hint_none,
+            hint,
+            hint_unknown,
+            chain_of_stages,
+            completed,
+            watched
+        ]
     );
 
     main!(library_benchmark_groups = picks);

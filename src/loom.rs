@@ -20,7 +20,9 @@ use loom::thread;
 use crate::choice::Failure;
 use crate::policy::{POSITION_MASK, PickCx, Set};
 use crate::random::Random;
-use crate::state::{Claim, Decay, Fitness, InstanceState, Pace, ServiceState};
+use crate::state::{
+    Claim, Crowd, Decay, Detection, EjectionTime, Fitness, Growth, InstanceState, Limits, Pace, ServiceState,
+};
 use crate::supplier::driver::Freshness;
 use crate::{Choice, Outcome, Request, ServiceId, ServiceInstance};
 
@@ -163,6 +165,59 @@ fn the_count_in_flight_returns_to_zero() {
             other.join().unwrap();
             assert_eq!(state.in_flight(), 0);
             assert!(state.fits(), "with its back-off over it is usable, or due for a probing call");
+        });
+    }
+}
+
+/// Failures that eject, beside a good answer that brings the instance back: one ejection at a time, and the counts by which the
+/// limits are kept are those of the instance in the end.
+#[test]
+fn ejections_are_counted_once_and_returned_once() {
+    for ends in [
+        [Outcome::Status(500), Outcome::Status(500)],
+        [Outcome::Status(500), Outcome::Status(200)],
+        [Outcome::Status(500), Outcome::Failure(Failure::Connect)],
+    ] {
+        model(move || {
+            let service = Arc::new(ServiceState::new(ServiceId::new("orders").unwrap()));
+            let time = EjectionTime {
+                base: Duration::from_secs(30),
+                max: Duration::from_secs(300),
+                jitter: Duration::ZERO,
+                growth: Growth::Linear,
+            };
+            service.outliers().configure(Some(Detection {
+                interval: Duration::from_secs(10),
+                time,
+                limits: Limits { max_percent: 100, always_one: true, min_available_percent: 0 },
+                consecutive: 1,
+                consecutive_gateway: 0,
+                consecutive_local: 0,
+                success_rate: None,
+                failure_percentage: None,
+                retry_after: false,
+            }));
+            let instance = ServiceInstance::new("10.0.0.1", 8080).unwrap();
+            let state = InstanceState::new(0, &instance, &service);
+            service.outliers().count(Crowd { listed: 1, out: 0, ejected: 0 });
+            let call = |state: &Arc<InstanceState>, end: Outcome| match state.claim() {
+                Claim::Taken => {}
+                claim => Choice::new(state, claim == Claim::Probe, 0, 1).complete(end),
+            };
+            let other = {
+                let state = Arc::clone(&state);
+                thread::spawn(move || {
+                    call(&state, ends[1]);
+                    call(&state, Outcome::Status(200));
+                })
+            };
+            call(&state, ends[0]);
+            other.join().unwrap();
+            let crowd = service.outliers().crowd();
+            assert_eq!(crowd.ejected, usize::from(state.ejected().is_some()), "{crowd:?}");
+            assert_eq!(crowd.out, isize::from(state.is_skipped()), "{crowd:?}");
+            assert!(state.fits(), "with its time over it is usable, or due for a probing call");
+            assert_eq!(state.in_flight(), 0);
         });
     }
 }

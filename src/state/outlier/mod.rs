@@ -9,13 +9,11 @@ mod settings;
 #[cfg(all(test, not(evenkeel_loom)))]
 mod tests;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Wake;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use parking_lot::Mutex;
 
 pub use cause::EjectionCause;
 pub(crate) use settings::{Detection, EjectionTime, FailurePercentage, Growth, Limits, SuccessRate};
@@ -26,14 +24,15 @@ use super::tally::{Row, Window};
 use crate::alarm::Alarm;
 use crate::choice::Outcome;
 use crate::random::Random;
+use crate::sync::{AtomicU8, Mutex, Ordering};
 
 /// The outlier detection of one service.
 #[derive(Debug)]
 pub(crate) struct Outliers {
     settings: ArcSwapOption<Detection>,
     crowd: Mutex<Crowd>,
-    /// A sweep is due, or runs.
-    sweeping: AtomicBool,
+    /// 1 while a sweep is due, or runs.
+    sweeping: AtomicU8,
     alarm: Alarm,
     random: Random,
 }
@@ -42,8 +41,8 @@ pub(crate) struct Outliers {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Crowd {
     pub(crate) listed: usize,
-    /// Out of use for any reason.
-    pub(crate) out: usize,
+    /// Out of use for any reason; below zero for a moment when one is back before it was counted.
+    pub(crate) out: isize,
     pub(crate) ejected: usize,
 }
 
@@ -72,7 +71,7 @@ impl Outliers {
         Self {
             settings: ArcSwapOption::empty(),
             crowd: Mutex::default(),
-            sweeping: AtomicBool::new(false),
+            sweeping: AtomicU8::new(0),
             alarm: Alarm::default(),
             random: Random::new(seed),
         }
@@ -94,6 +93,11 @@ impl Outliers {
         self.settings.load().as_ref().is_some_and(|settings| settings.time.growth == Growth::Doubling)
     }
 
+    #[cfg(all(test, evenkeel_loom))]
+    pub(crate) fn crowd(&self) -> Crowd {
+        *self.crowd.lock()
+    }
+
     /// The newest list, and who of it is out.
     pub(crate) fn count(&self, crowd: Crowd) {
         *self.crowd.lock() = crowd;
@@ -107,7 +111,7 @@ impl Outliers {
     /// One is back.
     pub(super) fn returned(&self, was_ejected: bool) {
         let mut crowd = self.crowd.lock();
-        crowd.out = crowd.out.saturating_sub(1);
+        crowd.out -= 1;
         crowd.ejected = crowd.ejected.saturating_sub(usize::from(was_ejected));
     }
 
@@ -162,7 +166,7 @@ impl Outliers {
         let service = state.service();
         let mut crowd = self.crowd.lock();
         let share = |crowd: &Crowd| format!("{} of {}", crowd.ejected, crowd.listed);
-        if !settings.limits.admit(crowd.listed, crowd.ejected, crowd.out) {
+        if !settings.limits.admit(crowd.listed, crowd.ejected, crowd.out.max(0).unsigned_abs()) {
             let ejected = share(&crowd);
             drop(crowd);
             if let Some(passed) = service.logs().outlier.pass() {
@@ -198,7 +202,7 @@ impl Outliers {
 
     /// Looks at all instances after an interval, and again as long as anything fails or is out.
     fn begin_sweeps(&self, state: &Arc<InstanceState>, interval: Duration) {
-        if self.sweeping.load(Ordering::Relaxed) || self.sweeping.swap(true, Ordering::AcqRel) {
+        if self.sweeping.load(Ordering::Relaxed) != 0 || self.sweeping.swap(1, Ordering::AcqRel) != 0 {
             return;
         }
         let service = state.shared_service();
@@ -212,14 +216,14 @@ impl Outliers {
     fn arm(&self, service: &Arc<ServiceState>, after: Duration) {
         match service.back_off().0 {
             Some(runtime) => self.alarm.arm(&runtime, after, Arc::new(Sweep(Arc::downgrade(service)))),
-            None => self.sweeping.store(false, Ordering::Release),
+            None => self.sweeping.store(0, Ordering::Release),
         }
     }
 
     /// The end of an interval.
     fn sweep(&self, service: &Arc<ServiceState>) {
         let Some(settings) = self.settings.load_full() else {
-            self.sweeping.store(false, Ordering::Release);
+            self.sweeping.store(0, Ordering::Release);
             return;
         };
         let (mut states, mut windows, mut busy) = (Vec::new(), Vec::new(), false);
@@ -259,7 +263,7 @@ impl Outliers {
             self.arm(service, settings.interval);
             return;
         }
-        self.sweeping.store(false, Ordering::Release);
+        self.sweeping.store(0, Ordering::Release);
     }
 }
 
