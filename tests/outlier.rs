@@ -6,5 +6,7 @@ mod support;
 mod breaker;
 #[path = "outlier/ejection.rs"]
 mod ejection;
+#[path = "outlier/invariants.rs"]
+mod invariants;
 #[path = "outlier/slow_start.rs"]
 mod slow_start;

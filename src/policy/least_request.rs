@@ -50,8 +50,24 @@ pub(super) fn better(
     if cx.len() == 1 {
         return cx.fits(0).then_some(0);
     }
+    let (a, b) = draw(cx);
+    if cx.rule.is_none() && cx.state(a).is_plain() && cx.state(b).is_plain() {
+        // Nearly every pick ends here.
+        return Some(if less_loaded(cx, b, a) { b } else { a });
+    }
+    better_with_care(cx, (a, b), draw, less_loaded)
+}
+
+#[inline(never)]
+fn better_with_care(
+    cx: &mut PickCx<'_>,
+    drawn: (usize, usize),
+    mut draw: impl FnMut(&mut PickCx<'_>) -> (usize, usize),
+    less_loaded: impl Fn(&mut PickCx<'_>, usize, usize) -> bool,
+) -> Option<usize> {
+    let mut drawn = Some(drawn);
     for _ in 0..DRAWS {
-        let (a, b) = draw(cx);
+        let (a, b) = drawn.take().unwrap_or_else(|| draw(cx));
         match (cx.fits(a), cx.fits(b)) {
             (true, true) if cx.state(a).is_warming() || cx.state(b).is_warming() => {
                 return Some(warmer(cx, a, b));
