@@ -6,6 +6,7 @@ mod support;
 
 #[path = "lbs"]
 mod lbs {
+    mod cases;
     mod hashing;
     mod keys;
     mod properties;

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use evenkeel::config::{FailurePercentageProperties, OutlierDetectionProperties, SuccessRateProperties};
-use evenkeel::policy::RoundRobin;
-use evenkeel::{Choice, Failure, InstanceState, Outcome, Request};
+use evenkeel::config::{
+    FailurePercentageProperties, OutlierDetectionProperties, SlowStartProperties, SuccessRateProperties,
+};
+use evenkeel::policy::{PeakEwma, RoundRobin};
+use evenkeel::{Choice, Failure, InstanceState, LoadBalancer, Outcome, Request};
 use proptest::prelude::*;
 
 use super::ejection::{over_n, state};
+use crate::support::{Live, advance, chain, list, pick};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -104,4 +107,35 @@ proptest! {
             Ok(())
         })?;
     }
+}
+
+/// Case 055 with latencies, ejections and slow starts on: a thousand rounds in each of which all instances are replaced, and of
+/// which some fail.
+#[tokio::test(start_paused = true)]
+async fn case_055_states_of_instances_that_are_gone_are_forgotten_with_everything_on() {
+    let live = Live::new(list("first"));
+    let lb = LoadBalancer::builder(chain(live.source()).build().unwrap())
+        .policy(PeakEwma::default())
+        .outlier_detection(OutlierDetectionProperties::on().with_consecutive_errors(1))
+        .slow_start(SlowStartProperties::default().with_window(Duration::from_secs(30)))
+        .build();
+    pick(&lb).await;
+    let mut ejected = 0;
+    for round in 0..1_000 {
+        let ids: Vec<String> = (0..10).map(|n| format!("i{round}-{n}")).collect();
+        live.set(list(&ids.join(" "))).await;
+        for at in 0..100 {
+            let choice = lb.choose(&Request::EMPTY).await.unwrap();
+            let bad = choice.instance().id().ends_with("-3");
+            if at % 10 == 0 {
+                advance(0.01).await;
+            }
+            choice.complete(if bad { Outcome::Status(500) } else { Outcome::Status(200) });
+        }
+        ejected += lb.snapshot().unwrap().all_instances().filter(|state| state.ejected().is_some()).count();
+        assert!(lb.tracked() <= 30, "round {round}: {} are tracked", lb.tracked());
+        advance(60.0).await;
+    }
+    assert!(ejected > 100, "{ejected} of 1000 rounds ejected somebody");
+    assert_eq!(lb.in_flight(), 0);
 }

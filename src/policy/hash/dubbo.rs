@@ -2,7 +2,6 @@ use std::borrow::Cow;
 
 use super::HashKey;
 use super::md5::Md5;
-use super::member::Naming;
 use super::picker::ByTable;
 use super::ring::Points;
 use super::table::Plan;
@@ -78,7 +77,7 @@ impl Policy for DubboConsistentHash {
         // Points stand in the high halves of hashes.
         let high =
             |key: &HashKey, request: &Request<'_>| digest(key, request).map(|hash| u64::from(hash) << 32);
-        Box::new(ByTable::new(set, (&self.key, high), plan, Naming::Address, None))
+        Box::new(ByTable::new(set, (&self.key, high), plan, None))
     }
 }
 

@@ -3,7 +3,6 @@ use std::borrow::Cow;
 use super::HashKey;
 use super::bound::Factor;
 use super::maglev_table::ENTRIES;
-use super::member::Naming;
 use super::picker::ByTable;
 use super::table::Plan;
 use crate::policy::{Candidates, Picker, Policy};
@@ -58,6 +57,6 @@ impl Policy for Maglev {
 
     fn picker(&self, set: &Candidates<'_>) -> Box<dyn Picker> {
         let key = (&self.key, HashKey::hash as _);
-        Box::new(ByTable::new(set, key, Plan::Maglev(self.entries), Naming::Identity, self.factor))
+        Box::new(ByTable::new(set, key, Plan::Maglev(self.entries), self.factor))
     }
 }

@@ -5,18 +5,9 @@ use crate::policy::Candidates;
 
 use super::xx::Xx64;
 
-/// The metadata entry that stands in place of an instance's identity (gRFC A76): a replica that takes over its name takes
-/// over its keys.
-pub(super) const HASH_KEY: &str = "hash-key";
-
-/// What an instance without such an entry is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Naming {
-    /// By id and address; the address alone where the id says no more, as in Envoy.
-    Identity,
-    /// By its address, as in Dubbo.
-    Address,
-}
+/// The metadata entry that stands in place of an instance's address (gRFC A76), in two spellings: a replica that takes over its
+/// name takes over its keys.
+pub(super) const HASH_KEYS: [&str; 2] = ["hash-key", "hash_key"];
 
 /// One instance of a set, in the order of the set.
 #[derive(Clone, Debug)]
@@ -31,25 +22,19 @@ pub(super) struct Member {
     pub(super) weight: u64,
 }
 
-impl Naming {
-    fn name(self, instance: &ServiceInstance) -> String {
-        if let Some(name) = instance.metadata().get(HASH_KEY).filter(|name| !name.trim().is_empty()) {
-            return name.to_owned();
-        }
-        let authority = instance.authority();
-        match self {
-            Self::Identity if instance.id() != authority => format!("{}/{authority}", instance.id()),
-            _ => authority,
-        }
-    }
+/// What an instance is called: what its registry says, else its address. Never its id, which many registries make anew at each
+/// start of a process, so that a mere restart would move its keys.
+fn name(instance: &ServiceInstance) -> String {
+    let told = HASH_KEYS.iter().find_map(|key| instance.metadata().get(key));
+    told.filter(|name| !name.trim().is_empty()).map_or_else(|| instance.authority(), str::to_owned)
 }
 
 /// The members of `set`, in its order.
-pub(super) fn members(set: &Candidates<'_>, naming: Naming) -> Vec<Member> {
+pub(super) fn members(set: &Candidates<'_>) -> Vec<Member> {
     let weights = set.weights().filter(|weights| weights.iter().any(|weight| !weight.is_zero()));
     let mut members: Vec<Member> = (0..set.len())
         .map(|at| {
-            let name: Box<str> = naming.name(&set.instance(at)).into();
+            let name: Box<str> = name(&set.instance(at)).into();
             let weight = weights.map_or(1_000, |weights| weights[at].thousandths());
             Member { uid: set.state(at).uid(), hash: Xx64::of(name.as_bytes()), name, weight }
         })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::HashKey;
 use super::bound::{Factor, Load};
 use super::held::Held;
-use super::member::{Member, Naming, members};
+use super::member::{Member, members};
 use super::table::Plan;
 use crate::Request;
 use crate::policy::{Candidates, PickCx, Picker};
@@ -36,10 +36,9 @@ impl ByTable {
         set: &Candidates<'_>,
         (key, digest): (&HashKey, Digest),
         plan: Plan,
-        naming: Naming,
         factor: Option<Factor>,
     ) -> Self {
-        let members = members(set, naming);
+        let members = members(set);
         let ranking = Ranking::of(&members, set.weights().is_some());
         Self { key: key.clone(), digest, held: Held::new(set, plan, members), ranking, factor }
     }

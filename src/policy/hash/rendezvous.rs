@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
 use super::HashKey;
-use super::member::{Naming, members};
+use super::member::members;
 use super::picker::Ranking;
 use crate::policy::{Candidates, PickCx, Picker, Policy};
 
@@ -34,7 +34,7 @@ impl Policy for Rendezvous {
     }
 
     fn picker(&self, set: &Candidates<'_>) -> Box<dyn Picker> {
-        let members = members(set, Naming::Identity);
+        let members = members(set);
         Box::new(ByRanking { key: self.key.clone(), ranking: Ranking::of(&members, set.weights().is_some()) })
     }
 }

@@ -2,7 +2,6 @@ use std::borrow::Cow;
 
 use super::HashKey;
 use super::bound::Factor;
-use super::member::Naming;
 use super::picker::ByTable;
 use super::ring::{MOST_POINTS, Points};
 use super::table::Plan;
@@ -76,6 +75,6 @@ impl Policy for RingHash {
 
     fn picker(&self, set: &Candidates<'_>) -> Box<dyn Picker> {
         let key = (&self.key, HashKey::hash as _);
-        Box::new(ByTable::new(set, key, Plan::Ring(self.points), Naming::Identity, self.factor))
+        Box::new(ByTable::new(set, key, Plan::Ring(self.points), self.factor))
     }
 }

@@ -45,7 +45,7 @@ fn held(states: &[Arc<InstanceState>], before: Option<&Kept>) -> Kept {
 fn held_within(publishing: &Publishing, states: &[Arc<InstanceState>], before: Option<&Kept>) -> Kept {
     let before = before.map(|kept| kept as &dyn Picker);
     let set = Candidates::new(states, None).after(before).within(publishing);
-    let members = member::members(&set, member::Naming::Identity);
+    let members = member::members(&set);
     Kept(Held::new(&set, PLAN, members))
 }
 
@@ -113,7 +113,7 @@ async fn lbs_a_large_table_is_made_behind_the_picks() {
 async fn lbs_of_many_lists_only_the_newest_gets_a_table() {
     let service = service(true);
     let all = states(&service, 0..2_000);
-    assert!(PLAN.effort(&member::members(&Candidates::new(&all, None), member::Naming::Identity)) > IN_PLACE);
+    assert!(PLAN.effort(&member::members(&Candidates::new(&all, None))) > IN_PLACE);
     let maker = busy(&service);
     let mut chain = vec![held(&all, None)];
     for less in 1..40 {
