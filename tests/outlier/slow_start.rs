@@ -169,10 +169,10 @@ async fn lbs_a_key_that_a_newcomer_took_stays_with_it() {
     let lb = warming(&live, Arc::new(Maglev::new(HashKey::attribute("key"))), minute());
     pick(&lb).await;
     live.set(list("a b c d")).await;
-    let mut before: Vec<bool> = vec![false; 500];
+    let mut before: Vec<bool> = vec![false; 2_000];
     for _ in 0..12 {
         let mut now = Vec::new();
-        for key in 0..500_u32 {
+        for key in 0..2_000_u32 {
             let key = key.to_string();
             let view = Attribute(&key);
             now.push(pick_for(&lb, &Request::of(&view)).await == "d");
@@ -182,7 +182,8 @@ async fn lbs_a_key_that_a_newcomer_took_stays_with_it() {
         advance(5.001).await;
     }
     let taken = before.iter().filter(|taken| **taken).count();
-    assert!((90..160).contains(&taken), "{taken} of 500 keys");
+    // 55 s of 60, of a quarter: 458, and three deviations to either side.
+    assert!((400..516).contains(&taken), "{taken} of 2000 keys");
 }
 
 struct Attribute<'a>(&'a str);
