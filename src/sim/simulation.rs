@@ -268,6 +268,9 @@ impl Simulation {
                 return Err(SimError::invalid(what, n, format!("must be from 1 to {MOST}")));
             }
         }
+        for server in self.servers.iter().chain(self.added.iter().map(|added| &added.what)) {
+            server.check()?;
+        }
         match self.load {
             Load::Share(load) => SimError::positive("load", load)?,
             Load::Rate(rate) => SimError::positive("rate of requests", rate)?,
@@ -288,9 +291,6 @@ impl Simulation {
                     format!("must be at most {LONGEST:?}"),
                 ));
             }
-        }
-        for server in self.servers.iter().chain(self.added.iter().map(|added| &added.what)) {
-            server.check()?;
         }
         let known = self.servers.len() + self.added.len();
         let faulty = self.faults.iter().map(|fault| fault.what.0);
