@@ -50,8 +50,12 @@ impl SimError {
 
     /// From `least` to `most`.
     pub(super) fn within(what: &'static str, value: f64, least: f64, most: f64) -> Result<(), Self> {
-        let least_told =
-            if least == f64::MIN_POSITIVE { "above 0".to_owned() } else { format!("from {least}") };
+        // The least number above 0 stands for "above 0".
+        let least_told = if least > 0.0 && least <= f64::MIN_POSITIVE {
+            "above 0".to_owned()
+        } else {
+            format!("from {least}")
+        };
         let good = value >= least && value <= most;
         if good { Ok(()) } else { Err(Self::invalid(what, value, format!("must be {least_told} to {most}"))) }
     }

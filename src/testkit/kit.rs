@@ -21,7 +21,7 @@ const WINDOW: usize = 100;
 ///
 /// Each check makes a policy or several with the function that it is given, and runs on a thread and a paused clock of its own.
 /// See the [module](super) for an overview, and `examples/custom_policy.rs` for a policy of one's own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kit {
     seed: u64,
 }
@@ -238,7 +238,7 @@ impl Kit {
             for step in 0..5_000_u64 {
                 open.push(bench.choose(&Request::EMPTY)?);
                 let chance = mix(seed ^ step);
-                while open.len() > 50 || (chance % 3 == 0 && open.len() > 20) {
+                while open.len() > 50 || (chance.is_multiple_of(3) && open.len() > 20) {
                     #[allow(clippy::cast_possible_truncation)]
                     let (id, choice) = open.swap_remove((chance >> 8) as usize % open.len());
                     match chance >> 40 & 7 {
@@ -329,7 +329,7 @@ fn even(n: usize) -> Vec<f64> {
 /// The longest run of one instance, and its most calls within a window.
 fn burst(calls: &[usize], share: f64, which: &str) -> Verdict {
     let longest = calls.chunk_by(|a, b| a == b).map(<[usize]>::len).max().unwrap_or(0);
-    let mut within = vec![0_usize; INSTANCES];
+    let mut within = [0_usize; INSTANCES];
     let mut most = 0;
     for (at, id) in calls.iter().enumerate() {
         if at >= WINDOW {

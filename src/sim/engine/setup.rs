@@ -49,7 +49,7 @@ type Failed = Box<dyn Error + Send + Sync>;
 
 impl Engine {
     /// Builds the world, and waits until each client has a list.
-    #[allow(clippy::cast_possible_truncation)] // at most 100 000 of each
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most 100 000 of each; times saturate
     pub(in crate::sim) async fn new(
         sim: &Simulation,
         make: &mut (impl FnMut(&Client) -> Result<LoadBalancer, Failed> + Send),
