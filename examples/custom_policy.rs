@@ -1,10 +1,12 @@
-//! A policy of one's own: the instance with the least priority number that fits, and round robin among equals.
+//! A policy of one's own: the instance with the least priority number that fits, and round robin among equals; and
+//! what the test kit says of it.
 //!
-//! `cargo run --example custom_policy`
+//! `cargo run --example custom_policy` (feature `testkit`)
 
 use std::borrow::Cow;
 
 use evenkeel::policy::{Candidates, PickCx, Picker, Policy};
+use evenkeel::testkit::{Check, Kit};
 use evenkeel::{Failure, LoadBalancer, Outcome, Request, ServiceInstance, SupplierBuilder};
 
 /// Primary instances first; secondary ones only when no primary can be used.
@@ -68,5 +70,24 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             choice.complete(Outcome::Success);
         }
     }
-    Ok(())
+
+    // The kit's instances all have one priority. What a policy is not meant to do is left out, with the reason.
+    println!("\nThe test kit:");
+    let mut faults = 0;
+    for check in Check::ALL {
+        let left_out = match check {
+            Check::Weights => Some("it looks at no weight"),
+            Check::BrokenServer => Some("it looks at no outcome"),
+            _ => None,
+        };
+        match (Kit::new().check(check, || Primaries), left_out) {
+            (_, Some(reason)) => println!("  left out  {check}: {reason}"),
+            (Ok(passed), None) => println!("  passed    {passed}"),
+            (Err(finding), None) => {
+                faults += 1;
+                println!("  FAULT     {finding}");
+            }
+        }
+    }
+    if faults == 0 { Ok(()) } else { Err(format!("the kit found {faults} faults").into()) }
 }

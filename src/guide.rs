@@ -11,6 +11,7 @@
 //! - [`health`]: health checks: who is asked, when, and what follows
 //! - [`migration`]: from Spring Cloud `LoadBalancer`: what is what, and what is decided otherwise
 //! - [`extending`]: a source, a supplier, a stage or a policy of your own
+//! - `simulation` (features `sim` and `testkit`): policies against modelled servers, on a virtual clock, and a kit of checks for them
 //! - [`properties`]: every property, its type and default
 //! - [`runtimes`]: where background work runs
 //! - [`state`]: what can be read: snapshots, ages, errors
@@ -46,6 +47,11 @@ pub mod extending {}
 
 #[doc = include_str!("guide/migration.md")]
 pub mod migration {}
+
+/// It needs the features `sim` and `testkit`.
+#[cfg(feature = "testkit")]
+#[doc = include_str!("guide/simulation.md")]
+pub mod simulation {}
 
 #[doc = include_str!("guide/properties.md")]
 pub mod properties {}

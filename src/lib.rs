@@ -91,7 +91,9 @@
 //! | `file` | yes | a registry in a file, warm start, property files that are followed; implies `config` |
 //! | `metrics` | no | meters, through the facade `metrics` |
 //! | `reqwest` | no | the reqwest client |
-//! | `full` | no | all of them |
+//! | `full` | no | all of the above |
+//! | `sim` | no | a simulator that drives your balancers on a virtual clock; for tests |
+//! | `testkit` | no | checks that a policy can be put to; implies `sim`; for tests |
 //!
 //! Without any feature there are the core, the sources in code and by DNS, and properties in code and from the
 //! environment.
@@ -127,9 +129,15 @@ pub mod observe;
 pub mod policy;
 mod random;
 mod request;
+#[cfg(feature = "sim")]
+#[cfg_attr(docsrs, doc(cfg(feature = "sim")))]
+pub mod sim;
 mod state;
 pub mod supplier;
 mod sync;
+#[cfg(feature = "testkit")]
+#[cfg_attr(docsrs, doc(cfg(feature = "testkit")))]
+pub mod testkit;
 
 /// Re-exported, since [`DiscoveryClient`](discovery::DiscoveryClient) is implemented with it.
 pub use async_trait::async_trait;

@@ -4,76 +4,135 @@ mod support;
 
 use std::time::Duration;
 
-use evenkeel::policy::{LeastRequest, PeakEwma, Policy, RandomPick, RoundRobin};
+use evenkeel::policy::{LeastRequest, PeakEwma, Policy, RoundRobin};
+use evenkeel::sim::{Demand, Discipline, Fault, Report, Server, Simulation, What};
 use evenkeel::{LoadBalancer, Outcome, Request};
-use support::simulation::{Run, Server, simulate};
-use support::{advance, fixed, instance, list, pick};
+use support::{advance, count, fixed, list, pick, picks};
 
 const MS: Duration = Duration::from_millis(1);
+const S: Duration = Duration::from_secs(1);
 
-/// A balancer over as many instances as there are servers.
-fn balancer(servers: usize, policy: impl Policy) -> LoadBalancer {
-    let ids: Vec<String> = (0..servers).map(|n| n.to_string()).collect();
-    let all = ids.iter().map(|id| instance(id)).collect();
-    fixed(all, |chain| chain, policy)
+/// Ten servers that work 10 ms on a call (exponential, one after the other), at seven tenths of what they can do, but for
+/// the first one, which has a fault. From the third second on, for twenty.
+fn with_one(fault: Fault, clients: usize) -> Simulation {
+    Simulation::new(Server::many(10))
+        .with_clients(clients)
+        .with_rate(630.0)
+        .with_demand(Demand::exponential(10 * MS))
+        .with_discipline(Discipline::fifo(1))
+        .with_fault(0, fault, ..)
+        .with_warm_up(2 * S)
+        .with_duration(20 * S)
+        .with_seed(7)
 }
 
-/// Ten servers that work 10 ms on a call, at seven tenths of what they can do, but for the first one, which does as it is
-/// given. From the third second on, for twenty.
-async fn with_one(first: Server, policy: impl Policy) -> Run {
-    let mut servers = vec![Server::Works(10 * MS); 10];
-    servers[0] = first;
-    let balancer = balancer(10, policy);
-    simulate(&balancer, &servers, 630.0, [2_000 * MS, 20_000 * MS], 7).await
+fn share(simulation: &Simulation, policy: impl Policy + Clone) -> f64 {
+    simulation.run(|| policy.clone()).unwrap().share(0)
 }
 
-#[tokio::test(start_paused = true)]
-async fn lbs_v1_the_model_is_a_queue_as_theory_has_it() {
-    // Random over FIFO servers, exponential work: each is an M/M/1 queue, whose mean is S / (1 - rho).
-    let servers = vec![Server::Works(10 * MS); 10];
-    let run = simulate(&balancer(10, RandomPick), &servers, 700.0, [5_000 * MS, 300_000 * MS], 3).await;
-    let mean = run.mean().as_secs_f64() / 0.010;
-    assert!((mean - 1.0 / 0.3).abs() < 0.03 / 0.3, "{mean}");
-    let p99 = run.quantile(990).as_secs_f64() / 0.010;
-    assert!((p99 - 100.0_f64.ln() / 0.3).abs() < 0.05 * 15.35, "{p99}");
-    // The power of two choices: 1.615 in theory, with many servers; ten are a little slower.
-    let run = simulate(&balancer(10, LeastRequest), &servers, 700.0, [5_000 * MS, 300_000 * MS], 3).await;
-    let mean = run.mean().as_secs_f64() / 0.010;
-    assert!((1.6..1.8).contains(&mean), "{mean}");
+#[test]
+fn lbs_f1_a_server_that_fails_fast_attracts_nothing() {
+    for clients in [1, 10] {
+        let fails = with_one(Fault::FailFast(MS / 5), clients);
+        let round_robin = share(&fails, RoundRobin::default());
+        assert!((round_robin - 0.1).abs() < 0.002, "{round_robin}");
+        // After two seconds, in their default form, and before anything is ejected.
+        for (name, share) in [
+            ("least request", share(&fails, LeastRequest)),
+            ("peak EWMA", share(&fails, PeakEwma::default())),
+        ] {
+            assert!(share <= 0.01, "{name}, {clients} clients: {share}");
+            assert!(share > 0.0, "{name}: it is tried again now and then");
+        }
+    }
 }
 
-#[tokio::test(start_paused = true)]
-async fn lbs_a_server_that_fails_fast_attracts_nothing() {
-    let fails = Server::Fails(Duration::from_micros(200));
-    let round_robin = with_one(fails, RoundRobin::default()).await.share(0);
-    assert!((round_robin - 0.1).abs() < 0.002, "{round_robin}");
-    for (name, share) in [
-        ("least request", with_one(fails, LeastRequest).await.share(0)),
-        ("peak EWMA", with_one(fails, PeakEwma::default()).await.share(0)),
-    ] {
-        assert!(share <= 0.01, "{name}: {share}");
-        assert!(share > 0.0, "{name}: it is tried again now and then");
+#[test]
+fn lbs_a_server_that_hangs_is_avoided_before_it_answers() {
+    let hangs = with_one(Fault::BlackHole, 1).with_deadline(30 * S);
+    let by_latency = share(&hangs, PeakEwma::default());
+    assert!(by_latency <= 0.002, "{by_latency}");
+    // By their number alone, calls that hang keep a server away, too.
+    let by_count = share(&hangs, LeastRequest);
+    assert!(by_count <= 0.02, "{by_count}");
+}
+
+#[test]
+fn lbs_f12_a_server_that_is_five_times_as_slow_gets_little() {
+    let simulation = Simulation::new([0.2, 1.0, 1.0].map(|speed| Server::new().with_speed(speed)))
+        .with_rate(120.0)
+        .with_demand(Demand::exponential(10 * MS))
+        .with_discipline(Discipline::fifo(1))
+        .with_warm_up(2 * S)
+        .with_duration(60 * S)
+        .with_seed(5);
+    let run = simulation.run(PeakEwma::default).unwrap();
+    assert!(run.share(0) <= 0.12, "{}", run.share(0));
+    assert!((run.share(1) - run.share(2)).abs() < 0.05, "{run}");
+}
+
+/// The picks of a server among the first 100 from `from` on.
+fn first_hundred(report: &Report, from: Duration, server: usize) -> usize {
+    let picks = report.trace().iter().filter(|event| event.what == What::Picked && event.at >= from);
+    picks.take(100).filter(|event| event.server == server).count()
+}
+
+/// Servers that answer after 100 ms, however many calls they have, at 400 calls a second.
+fn answering_in_100_ms(servers: usize, seed: u64) -> Simulation {
+    Simulation::new(Server::many(servers).map(|server| server.with_allocation(1e3)))
+        .with_demand(Demand::deterministic(100 * MS))
+        .with_rate(400.0)
+        .with_warm_up(2 * S)
+        .with_duration(S)
+        .with_trace()
+        .with_seed(seed)
+}
+
+#[test]
+fn case_037_a_newcomer_under_peak_ewma_is_not_flooded() {
+    for seed in 1..=20 {
+        let joins = answering_in_100_ms(3, seed)
+            .with_server_added(2 * S, Server::new().with_allocation(1e3))
+            .run(PeakEwma::default)
+            .unwrap();
+        let got = first_hundred(&joins, 2 * S, 3);
+        assert!((5..=38).contains(&got), "seed {seed}: {got}");
+        // All of them new.
+        let first = answering_in_100_ms(4, seed).run(PeakEwma::default).unwrap();
+        let most = (0..4).map(|server| first_hundred(&first, Duration::ZERO, server)).max().unwrap();
+        assert!(most <= 40, "seed {seed}: {most}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn lbs_a_server_that_hangs_is_avoided_before_it_answers() {
-    let hangs = Server::Hangs(Duration::from_secs(30));
-    let share = with_one(hangs, PeakEwma::default()).await.share(0);
-    assert!(share <= 0.002, "{share}");
-    // By their number alone, calls that hang keep a server away, too.
-    let share = with_one(hangs, LeastRequest).await.share(0);
-    assert!(share <= 0.02, "{share}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn lbs_f12_a_server_that_is_five_times_as_slow_gets_little() {
-    let slow = Server::Works(50 * MS);
-    let servers = [slow, Server::Works(10 * MS), Server::Works(10 * MS)];
-    let balancer = balancer(3, PeakEwma::default());
-    let run = simulate(&balancer, &servers, 120.0, [2_000 * MS, 60_000 * MS], 5).await;
-    assert!(run.share(0) <= 0.12, "{}", run.share(0));
-    assert!((run.share(1) - run.share(2)).abs() < 0.05, "{run:?}", run = run.calls);
+async fn case_037_calls_without_an_answer_count_for_a_newcomer() {
+    let ids = ["a", "b", "c", "d"];
+    let lb = fixed(list("a b c d"), |chain| chain, PeakEwma::default());
+    let mut open: [Vec<evenkeel::Choice>; 4] = [const { Vec::new() }; 4];
+    let at = |choice: &evenkeel::Choice| ids.iter().position(|id| *id == choice.instance().id()).unwrap();
+    // Of all but d an answer of 100 ms is known.
+    while open.iter().any(|open| open.len() < 10) {
+        let choice = lb.choose(&Request::EMPTY).await.unwrap();
+        let server = at(&choice);
+        if open[server].len() < 10 {
+            open[server].push(choice);
+        }
+    }
+    advance(0.1).await;
+    for server in 0..3 {
+        open[server].pop().unwrap().complete(Outcome::Success);
+        while open[server].len() < 10 {
+            let choice = lb.choose(&Request::EMPTY).await.unwrap();
+            if at(&choice) == server {
+                open[server].push(choice);
+            } else {
+                drop(choice);
+            }
+        }
+    }
+    let picked = picks(&lb, 100).await;
+    // A quarter, and what chance adds to it.
+    assert!(count(&picked, "d") <= 38, "{picked:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,6 @@ pub mod calls;
 mod log;
 mod probe;
 mod recorder;
-pub mod simulation;
 
 use std::fmt;
 use std::future::Future;
