@@ -130,6 +130,7 @@ mod request;
 mod state;
 pub mod supplier;
 mod sync;
+mod wall;
 
 /// Re-exported, since [`DiscoveryClient`](discovery::DiscoveryClient) is implemented with it.
 pub use async_trait::async_trait;

@@ -7,6 +7,7 @@ use super::duration;
 use super::forwarded::{StatsProperties, XForwardedProperties};
 use super::hash::HashProperties;
 use super::health::HealthCheckProperties;
+use super::overrides::Override;
 use super::retry::RetryProperties;
 use super::setters::setters;
 use super::stages::{MetadataRouteProperties, WeightProperties, ZonePreferenceProperties};
@@ -105,6 +106,9 @@ pub struct LoadBalancerProperties {
     pub backoff: BackoffProperties,
     /// Whether an `https` request may go to an instance that is not secure. Default: `false`.
     pub allow_downgrade: bool,
+    /// What an operator overrides for a while: those that concern the service, whether their time has passed or not.
+    /// Default: none.
+    pub overrides: Vec<Override>,
 }
 
 impl Default for LoadBalancerProperties {
@@ -164,6 +168,7 @@ impl LoadBalancerProperties {
             connect_timeout: Duration::from_secs(1),
             backoff: BackoffProperties::default(),
             allow_downgrade: false,
+            overrides: Vec::new(),
         }
     }
 
@@ -249,6 +254,8 @@ impl LoadBalancerProperties {
         with_backoff(backoff: BackoffProperties) = backoff;
         /// Sets whether an `https` request may go to an instance that is not secure. Default: `false`.
         with_allow_downgrade(allow_downgrade: bool) = allow_downgrade;
+        /// Sets what an operator overrides for a while. Default: none.
+        with_overrides(overrides: impl IntoIterator<Item = Override>) = overrides.into_iter().collect();
     }
 }
 

@@ -78,6 +78,7 @@ mod layer;
 mod live;
 mod meaningless;
 mod names;
+mod overrides;
 mod placeholder;
 mod properties;
 mod read;
@@ -110,6 +111,7 @@ pub use forwarded::{StatsProperties, XForwardedProperties};
 pub use hash::HashProperties;
 pub use health::HealthCheckProperties;
 pub use live::LiveProperties;
+pub use overrides::{Override, OverrideAction, OverrideEnd};
 pub use properties::Properties;
 #[cfg(feature = "config")]
 #[cfg_attr(docsrs, doc(cfg(feature = "config")))]

@@ -11,6 +11,7 @@ use super::load::Phantom;
 use super::meter::{Meter, Reported, Standing};
 use super::pace::{Decay, Pace};
 use super::service::ServiceState;
+use super::{ChangeKind, Condition};
 use crate::alarm::Alarm;
 use crate::choice::{Failure, Outcome};
 use crate::instance::InstanceData;
@@ -99,6 +100,10 @@ struct Skip {
     warned: bool,
     /// Rows of failures that counted as load, without a good answer between them.
     rows: u32,
+    /// When it went out of use, or failures began to count as load.
+    since: Option<Instant>,
+    /// When failures count as load no longer.
+    relieved: Option<Instant>,
 }
 
 impl InstanceState {
@@ -295,6 +300,23 @@ impl InstanceState {
         if self.is_skipped() { self.skip.lock().until } else { None }
     }
 
+    /// What reports say of it.
+    pub(crate) fn condition(&self) -> Condition {
+        let skip = self.skip.lock();
+        Condition {
+            in_use: self.fitness.in_use(),
+            failing: self.flags.load(Ordering::Relaxed) & FAILING != 0,
+            counted: self.phantom.calls(),
+            rows: skip.rows,
+            failures: skip.failures,
+            since: skip.since,
+            until: skip.until,
+            relieved: skip.relieved,
+            gone: skip.gone,
+            is_paced: self.flags.load(Ordering::Relaxed) & PACED != 0,
+        }
+    }
+
     /// What a lease has to tell at its end. Off the hot path of a policy that asks for nothing: only for an observed instance, a
     /// probing call, a failure, or the first answer after one.
     ///
@@ -374,8 +396,13 @@ impl InstanceState {
         state.phantom.begin(skip.rows);
         let after = limits.after(skip.rows);
         skip.rows = skip.rows.saturating_add(1);
+        let (now, calls) = (Instant::now(), state.phantom.calls());
+        (skip.since, skip.relieved) = (skip.since.or(Some(now)), now.checked_add(after));
         // Under the lock, as in `relieve`: a good answer of this moment must not cancel an alarm that is armed after it.
         state.relief.arm(&runtime, after, Arc::new(Relief(Arc::downgrade(state))));
+        drop(skip);
+        let detail = format!("a failure counts as {calls} calls in flight for {} ms", after.as_millis());
+        state.service.note(ChangeKind::Failing, Some(&state.instance()), detail);
     }
 
     /// A good answer: failures before it count as nothing any more.
@@ -388,6 +415,12 @@ impl InstanceState {
         self.phantom.end();
         self.relief.cancel();
         skip.rows = 0;
+        skip.relieved = None;
+        if !self.fitness.is_skipped() {
+            skip.since = None;
+        }
+        drop(skip);
+        self.service.note(ChangeKind::Well, Some(&self.instance()), "a good answer");
     }
 
     /// The instance answered: it is in use again.
@@ -400,8 +433,9 @@ impl InstanceState {
                 return;
             }
             self.alarm.cancel();
-            (skip.failures, skip.until) = (0, None);
+            (skip.failures, skip.until, skip.since) = (0, None, None);
         }
+        self.service.note(ChangeKind::Back, Some(&self.instance()), "it answered");
         if let Some(passed) = self.service.logs().back.pass() {
             let (service, suppressed) = (self.service.id(), passed.suppressed());
             tracing::info!(%service, instance = %self.instance(), suppressed, "an instance is back in use");
@@ -417,7 +451,8 @@ impl InstanceState {
             }
             let after = limits.after(skip.failures);
             skip.failures = skip.failures.saturating_add(1);
-            skip.until = Instant::now().checked_add(after);
+            let now = Instant::now();
+            (skip.since, skip.until) = (skip.since.filter(|_| skip.failures > 1).or(Some(now)), now.checked_add(after));
             match runtime {
                 Some(runtime) => {
                     state.alarm.arm(&runtime, after, Arc::new(BackOffOver(Arc::downgrade(state))));
@@ -426,6 +461,8 @@ impl InstanceState {
             }
             (after, skip.failures)
         };
+        let detail = format!("a call could not be sent, back-off {} ms, {failures} in a row", after.as_millis());
+        state.service.note(ChangeKind::Skipped, Some(&state.instance()), detail);
         if let Some(passed) = state.service.logs().skipped.pass() {
             tracing::info!(
                 service = %state.service.id(),

@@ -2,6 +2,7 @@
 
 mod behind;
 mod budget;
+mod changes;
 mod fitness;
 mod instance;
 mod load;
@@ -11,8 +12,11 @@ mod meter;
 mod pace;
 mod registry;
 mod service;
+mod standing;
 
-pub(crate) use fitness::Claim;
+pub use changes::ChangeKind;
+pub(crate) use changes::Noted;
+pub(crate) use fitness::{Claim, Use};
 #[cfg(all(test, evenkeel_loom))]
 pub(crate) use fitness::Fitness;
 pub(crate) use instance::Heard;
@@ -24,3 +28,4 @@ pub(crate) use pace::Pace;
 pub(crate) use pace::{Decay, PaceSettings};
 pub(crate) use registry::Registry;
 pub(crate) use service::{BackOff, ServiceState, Sink};
+pub(crate) use standing::Condition;

@@ -9,10 +9,12 @@ use tokio::time::Instant;
 use super::InstanceState;
 use super::behind::{Behind, Work};
 use super::budget::Budget;
+use super::changes::Changes;
 use super::pace::{Decay, PaceSettings};
 use crate::ServiceId;
 use crate::choice::Outcome;
 use crate::limit::Limit;
+use crate::wall::WallClock;
 
 /// Who hears of the end of a lease: the balancer. It is reached through the instance's state, so that a lease is one
 /// pointer and nothing below points upwards by type.
@@ -42,6 +44,11 @@ pub(crate) struct ServiceState {
     /// What a failure counts as, in nanoseconds.
     failure: AtomicU64,
     behind: Arc<Behind>,
+    /// The last changes, for who asks what happened.
+    pub(super) changes: Changes,
+    wall: OnceLock<WallClock>,
+    /// An operator switched ejection off.
+    ejection_off: AtomicBool,
 }
 
 /// How often what may be logged of a service.
@@ -109,7 +116,29 @@ impl ServiceState {
             failure: AtomicU64::new(0),
             logs: Logs::default(),
             behind: Arc::default(),
+            changes: Changes::default(),
+            wall: OnceLock::new(),
+            ejection_off: AtomicBool::new(false),
         }
+    }
+
+    /// The clock for dates; the system's unless one was set.
+    pub(crate) fn wall(&self) -> WallClock {
+        self.wall.get().cloned().unwrap_or_default()
+    }
+
+    /// Sets it, once, before anybody asks.
+    pub(crate) fn set_wall(&self, clock: WallClock) {
+        let _ = self.wall.set(clock);
+    }
+
+    /// Whether an operator's override says that nobody is to be ejected now; who is, is to be let back.
+    pub(crate) fn ejection_is_off(&self) -> bool {
+        self.ejection_off.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_ejection_off(&self, off: bool) {
+        self.ejection_off.store(off, Ordering::Relaxed);
     }
 
     pub(crate) fn logs(&self) -> &Logs {

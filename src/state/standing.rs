@@ -1,0 +1,27 @@
+use tokio::time::Instant;
+
+use super::Use;
+
+/// What is known of an instance beyond its list entry, read in one go for reports.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Condition {
+    pub(crate) in_use: Use,
+    /// Its last call that said anything of it failed.
+    pub(crate) failing: bool,
+    /// How many calls its failures count as now.
+    pub(crate) counted: u32,
+    /// Rows of such failures.
+    pub(crate) rows: u32,
+    /// Back-offs in a row.
+    pub(crate) failures: u32,
+    /// When it went out of use, or began to fail.
+    pub(crate) since: Option<Instant>,
+    /// When its back-off ends.
+    pub(crate) until: Option<Instant>,
+    /// When its failures count as load no longer.
+    pub(crate) relieved: Option<Instant>,
+    /// When it left the list.
+    pub(crate) gone: Option<Instant>,
+    /// Its latencies are kept.
+    pub(crate) is_paced: bool,
+}

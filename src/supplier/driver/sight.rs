@@ -1,0 +1,52 @@
+//! What reports say of the look-ups of a service.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Driver, Publish};
+use crate::discovery::{SourceHealth, SupplyError};
+
+/// The state of the look-ups at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Sight {
+    pub(crate) health: SourceHealth,
+    /// When the source failed last, also if it answered since, and when it is asked again after that.
+    pub(crate) failed: Option<(Instant, Option<Instant>)>,
+    /// The error of now; `None` once it answered.
+    pub(crate) error: Option<SupplyError>,
+    pub(crate) busy: bool,
+    pub(crate) watching: bool,
+    pub(crate) due: bool,
+    pub(crate) callers_wait: bool,
+    pub(crate) closed: bool,
+    /// Since when the source gives an empty list that is not believed.
+    pub(crate) guarded_since: Option<Instant>,
+    pub(crate) empty_guard: Duration,
+    /// Past this the list at hand is not served without waiting.
+    pub(crate) limit: Option<Instant>,
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) stale_bound: Option<Duration>,
+}
+
+impl<P: Publish> Driver<P> {
+    pub(crate) fn sight(&self) -> Sight {
+        let (health, word) = (self.source_health(), self.word.load());
+        let control = self.control.lock();
+        Sight {
+            health,
+            failed: control.failed,
+            error: control.last_error.clone(),
+            busy: word.is_busy(),
+            watching: word.is_watching(),
+            due: word.is_due(),
+            callers_wait: word.must_wait(),
+            closed: word.is_closed(),
+            guarded_since: control.empty_since,
+            empty_guard: control.settings.empty_guard,
+            limit: control.limit,
+            ttl: control.settings.caching.then_some(control.settings.ttl),
+            stale_bound: control.settings.stale_bound,
+        }
+    }
+}
