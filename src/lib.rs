@@ -136,7 +136,7 @@ mod wall;
 pub use async_trait::async_trait;
 pub use balancer::{
     ChooseError, ChooseErrorKind, ChooseExt, Choosing, LoadBalancer, LoadBalancerBuilder, LoadBalancers,
-    LoadBalancersBuilder, NotReady, ReactiveLoadBalancer, ServiceBuilder, Snapshot,
+    LoadBalancersBuilder, NotReady, OverrideError, OverrideId, ReactiveLoadBalancer, ServiceBuilder, Snapshot,
 };
 pub use choice::{Choice, Failure, Lease, Outcome, Track, TrackedBody};
 pub use future::BoxFuture;

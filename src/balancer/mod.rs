@@ -13,6 +13,7 @@ mod published;
 mod snapshot;
 mod tree;
 mod view;
+mod why;
 
 pub use builder::LoadBalancerBuilder;
 pub(crate) use calls::CallSettings;
@@ -23,6 +24,7 @@ pub use load_balancer::LoadBalancer;
 pub(crate) use load_balancer::Owner;
 pub use many::{LoadBalancers, LoadBalancersBuilder, NotReady, ServiceBuilder};
 pub use snapshot::Snapshot;
+pub use why::{OverrideError, OverrideId};
 
 use crate::{BoxFuture, Choice, Request};
 

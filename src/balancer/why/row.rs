@@ -1,0 +1,112 @@
+//! An instance as a line of a report.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::facts::Facts;
+use crate::observe::{InstanceCondition, InstanceStatus, millis, safe};
+use crate::state::{Condition, InstanceState, Use};
+use crate::{ServiceInstance, Status};
+
+/// What decides on the line of an instance.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'a> {
+    pub(super) instance: &'a ServiceInstance,
+    pub(super) state: Option<&'a Arc<InstanceState>>,
+    /// Some pick may take it.
+    pub(super) spread: bool,
+    pub(super) left_out: Option<&'a (String, Option<String>)>,
+}
+
+impl Subject<'_> {
+    /// How it is. Who cannot be picked at all is what keeps it from that; else what its own calls say.
+    pub(super) fn condition(&self) -> InstanceCondition {
+        let condition = self.state.map(|state| state.condition());
+        if condition.is_some_and(|condition| condition.gone.is_some()) && !self.spread && self.left_out.is_none() {
+            return InstanceCondition::Gone;
+        }
+        if !self.spread {
+            return match (self.instance.status(), self.left_out) {
+                (Status::Down, _) => InstanceCondition::Down,
+                (Status::Draining, _) => InstanceCondition::Draining,
+                (_, Some((stage, _))) if stage == "weight" => InstanceCondition::Draining,
+                _ => InstanceCondition::LeftOut,
+            };
+        }
+        match condition {
+            Some(Condition { in_use: Use::Skipped, .. }) => InstanceCondition::Skipped,
+            Some(Condition { in_use: Use::ProbeDue, .. }) => InstanceCondition::ProbeDue,
+            Some(Condition { in_use: Use::Probing, .. }) => InstanceCondition::Probing,
+            Some(Condition { failing: true, .. }) => InstanceCondition::Failing,
+            _ if self.instance.status() == Status::Draining => InstanceCondition::Draining,
+            _ => InstanceCondition::InUse,
+        }
+    }
+
+    pub(super) fn row(&self, facts: &Facts) -> InstanceStatus {
+        let how = self.condition();
+        let known = self.state.map(|state| state.condition());
+        let ago = |at: Option<Instant>| at.map(|at| millis(facts.now.saturating_duration_since(at)));
+        let left = |at: Option<Instant>| {
+            at.map(|at| at.saturating_duration_since(facts.now)).filter(|left| !left.is_zero()).map(millis)
+        };
+        let (reason, for_ms, left_ms) = match (how, known) {
+            (InstanceCondition::Skipped, Some(known)) => (
+                Some(format!("calls could not be sent, {} back-offs in a row", known.failures)),
+                ago(known.since),
+                left(known.until),
+            ),
+            (InstanceCondition::ProbeDue, Some(known)) => {
+                (Some("its back-off is over: the next pick of it probes".to_owned()), ago(known.since), None)
+            }
+            (InstanceCondition::Probing, Some(known)) => {
+                (Some("a call is on its way that decides".to_owned()), ago(known.since), None)
+            }
+            (InstanceCondition::Failing, Some(known)) => {
+                let reason = match known.counted {
+                    0 => format!("its last answer was a failure, {} rows of them; nothing counts as load now", known.rows),
+                    calls => format!("failures count as {calls} calls in flight, {} rows of them", known.rows),
+                };
+                (Some(reason), ago(known.since), left(known.relieved))
+            }
+            (InstanceCondition::Gone, Some(known)) => {
+                (Some("it left the list, and calls to it are in flight".to_owned()), ago(known.gone), None)
+            }
+            (InstanceCondition::Draining, _) => (self.drained(facts), None, None),
+            _ => (self.left_out.and_then(|(_, why)| why.as_deref().map(safe)), None, None),
+        };
+        let latency = self.state.zip(known).filter(|(_, known)| known.is_paced).and_then(|(state, _)| {
+            let service = state.service();
+            let nanos = state.pace(service.now(), service.decay()).1?;
+            Some((f64::from(nanos) / 1e3).round() / 1e3)
+        });
+        #[allow(clippy::cast_precision_loss)] // a report needs no more than 53 bits
+        let weight =
+            facts.chain.weights.is_on().then(|| facts.chain.weights.weigh(self.instance).0.thousandths() as f64 / 1e3);
+        InstanceStatus {
+            instance: safe(&self.instance.to_string()),
+            id: self.instance.id().to_owned(),
+            state: how,
+            stage: self.left_out.filter(|_| !self.spread).map(|(stage, _)| stage.clone()),
+            reason,
+            for_ms,
+            left_ms,
+            in_flight: self.state.map_or(0, |state| state.in_flight()),
+            load: self.state.map_or(0, |state| state.load()),
+            latency_ms: latency.filter(|latency| latency.is_finite()),
+            weight,
+            zone: self.instance.zone().map(str::to_owned),
+            status: self.instance.status().to_string(),
+            calls: self.state.map_or(0, |state| state.standing().picks),
+        }
+    }
+
+    /// Who drains it.
+    fn drained(&self, facts: &Facts) -> Option<String> {
+        let word = facts.overrides.iter().find(|one| one.drains(self.instance)).map(super::Active::word);
+        let own = self.left_out.and_then(|(_, why)| why.clone());
+        let why = word.or(own).unwrap_or_else(|| format!("its status is {}", self.instance.status()));
+        Some(if self.spread { format!("used, since nothing else is left; {why}") } else { why })
+    }
+}
