@@ -22,7 +22,7 @@ pub use error::{ChooseError, ChooseErrorKind};
 pub use load_balancer::LoadBalancer;
 #[cfg(feature = "reqwest")]
 pub(crate) use load_balancer::Owner;
-pub use many::{LoadBalancers, LoadBalancersBuilder, NotReady, ServiceBuilder};
+pub use many::{LoadBalancers, LoadBalancersBuilder, NotReady, ServiceBuilder, UnknownService};
 pub use snapshot::Snapshot;
 pub use why::{OverrideError, OverrideId};
 

@@ -132,7 +132,8 @@ impl ServiceState {
         let _ = self.wall.set(clock);
     }
 
-    /// Whether an operator's override says that nobody is to be ejected now; who is, is to be let back.
+    /// Whether an operator's override says that nobody is to be ejected now; who is, is to be let back. For whoever ejects.
+    #[allow(dead_code)]
     pub(crate) fn ejection_is_off(&self) -> bool {
         self.ejection_off.load(Ordering::Relaxed)
     }

@@ -1,7 +1,6 @@
 //! What each list stage leaves out, and why: the chain run once more, for a report. Nobody gets the list.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use super::stages::Duplicates;
 use super::{Chain, ListStage, Rank, StageCx};
@@ -14,8 +13,6 @@ pub(crate) struct Step {
     pub(crate) rank: Option<Rank>,
     pub(crate) before: usize,
     pub(crate) after: usize,
-    /// It would leave none, and therefore leaves all.
-    pub(crate) open: bool,
     /// Why it does nothing, though it is on.
     pub(crate) off: Option<String>,
     /// What it says of leaving nothing.
@@ -92,7 +89,6 @@ impl Chain {
             rank: Some(stage.rank()),
             before: before.len(),
             after: list.len(),
-            open: cx.is_open(),
             off: cx.off(),
             why: cx.why(),
             left_out,
@@ -111,15 +107,9 @@ impl Chain {
             rank: None,
             before,
             after: list.len(),
-            open: false,
             off: None,
             why: None,
             left_out: drained.into_iter().map(why).collect(),
         })
-    }
-
-    /// The names of the stages, in the order in which they run.
-    pub(crate) fn zone_stage(&self) -> Option<&Arc<dyn ListStage>> {
-        self.inner.iter().find(|stage| stage.rank() == Rank::Zone)
     }
 }

@@ -365,7 +365,7 @@ fn fill(
             let spread = matches!(line.standing, Standing::Candidate | Standing::Unfit);
             let left_out = line.left_out.as_ref();
             let subject = Subject { instance: &line.instance, state: line.state.as_ref(), spread, left_out };
-            let mut status = subject.row(facts);
+            let mut status = subject.row(subject.condition(), facts);
             if status.reason.is_none() || line.standing == Standing::Reserve {
                 status.reason = left_out.and_then(|(_, why)| why.as_deref().map(safe)).or(status.reason);
             }

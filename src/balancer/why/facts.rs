@@ -26,6 +26,8 @@ pub(super) struct Facts {
     pub(super) listed: Vec<ServiceInstance>,
     /// By the hash of the identity.
     states: HashMap<u64, Vec<Arc<InstanceState>>>,
+    /// Those that left the list and have calls in flight.
+    pub(super) gone: Vec<(ServiceInstance, Arc<InstanceState>)>,
     pub(super) overrides: Vec<Active>,
     /// The stages up to the groups, and what they leave.
     pub(super) steps: Vec<Step>,
@@ -51,6 +53,12 @@ impl Facts {
         let mut listed: Vec<ServiceInstance> =
             named.into_iter().rev().filter(|instance| seen.insert(instance.identity_hash())).collect();
         listed.reverse();
+        let gone = states
+            .values()
+            .flatten()
+            .filter(|state| state.in_flight() > 0 && !listed_has(&seen, state))
+            .map(|state| (state.instance(), Arc::clone(state)))
+            .collect();
         Self {
             service,
             now: Instant::now(),
@@ -59,6 +67,7 @@ impl Facts {
             chain: look.chain,
             policy: board.policy(),
             listed,
+            gone,
             states,
             overrides: overrides.into_iter().filter(|one| !one.is_over()).collect(),
             steps,
@@ -75,6 +84,10 @@ impl Facts {
     pub(super) fn states(&self) -> impl Iterator<Item = &Arc<InstanceState>> {
         self.states.values().flatten()
     }
+}
+
+fn listed_has(listed: &std::collections::HashSet<u64>, state: &InstanceState) -> bool {
+    listed.contains(&state.instance().identity_hash())
 }
 
 /// Who leaves an instance out, by the hash of its identity.

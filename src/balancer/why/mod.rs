@@ -9,8 +9,8 @@ mod row;
 mod status;
 
 pub use overrides::{OverrideError, OverrideId};
-pub(super) use overrides::{Active, Overrides, Ring, resolve};
 pub(super) use differences::note_list;
+pub(super) use overrides::{Active, Overrides, Ring, resolve};
 
 use super::LoadBalancer;
 use super::snapshot::Snapshot;

@@ -82,7 +82,8 @@ impl Active {
     /// One of the properties; `None` if its time has passed.
     pub(in crate::balancer) fn configured(over: &Override, clock: &WallClock) -> Option<Self> {
         let OverrideEnd::At(ends) = over.end else { return None };
-        let left = ends.duration_since(clock.now()).ok().filter(|left| !left.is_zero())?;
+        // The two clocks may be apart by a little at the end.
+        let left = ends.duration_since(clock.now()).ok().filter(|left| *left >= Duration::from_millis(100))?;
         Some(Self { id: None, over: over.clone(), until: after(left), ends })
     }
 
@@ -145,7 +146,10 @@ fn after(left: Duration) -> Instant {
 }
 
 /// One of the code, checked, its end settled.
-pub(in crate::balancer) fn resolve(over: Override, clock: &WallClock) -> Result<Active, OverrideError> {
+pub(in crate::balancer) fn resolve(
+    over: Override,
+    clock: &WallClock,
+) -> Result<(OverrideId, Active), OverrideError> {
     static IDS: AtomicU64 = AtomicU64::new(1);
     if let Some(fault) = over.fault() {
         return Err(OverrideError::new(&over, fault));
@@ -160,7 +164,7 @@ pub(in crate::balancer) fn resolve(over: Override, clock: &WallClock) -> Result<
         return Err(OverrideError::new(&over, format!("it ends at {}, which has passed", wall::format(ends))));
     }
     let id = OverrideId(IDS.fetch_add(1, Ordering::Relaxed));
-    Ok(Active { id: Some(id), over, until: after(left), ends })
+    Ok((id, Active { id: Some(id), over, until: after(left), ends }))
 }
 
 /// Those of one service.
@@ -329,10 +333,9 @@ impl LoadBalancer {
             let why = "a balancer by itself has no preset: set it on LoadBalancers";
             return Err(OverrideError::new(&over, why));
         }
-        let active = resolve(over, &self.service_state().wall())?;
-        let id = active.id;
+        let (id, active) = resolve(over, &self.service_state().wall())?;
         self.change_overrides(|all| all.push(active));
-        Ok(id.unwrap_or(OverrideId(0)))
+        Ok(id)
     }
 
     /// Ends an override before its time; whether it was in force.

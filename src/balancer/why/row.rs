@@ -23,9 +23,6 @@ impl Subject<'_> {
     /// How it is. Who cannot be picked at all is what keeps it from that; else what its own calls say.
     pub(super) fn condition(&self) -> InstanceCondition {
         let condition = self.state.map(|state| state.condition());
-        if condition.is_some_and(|condition| condition.gone.is_some()) && !self.spread && self.left_out.is_none() {
-            return InstanceCondition::Gone;
-        }
         if !self.spread {
             return match (self.instance.status(), self.left_out) {
                 (Status::Down, _) => InstanceCondition::Down,
@@ -44,8 +41,7 @@ impl Subject<'_> {
         }
     }
 
-    pub(super) fn row(&self, facts: &Facts) -> InstanceStatus {
-        let how = self.condition();
+    pub(super) fn row(&self, how: InstanceCondition, facts: &Facts) -> InstanceStatus {
         let known = self.state.map(|state| state.condition());
         let ago = |at: Option<Instant>| at.map(|at| millis(facts.now.saturating_duration_since(at)));
         let left = |at: Option<Instant>| {

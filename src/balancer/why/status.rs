@@ -34,11 +34,11 @@ impl LoadBalancer {
         }
         let all = conditions(&facts, &out);
         let counts = counts(&facts, &all);
-        let mut order: Vec<usize> = (0..all.len()).filter(|at| all[*at].1 || all[*at].0.state.is_some_and(|s| s.in_flight() > 0)).collect();
+        let mut order: Vec<usize> = (0..all.len()).collect();
         // Stable: of one condition, in the order of the list.
-        order.sort_by_key(|at| all[*at].2);
+        order.sort_by_key(|at| all[*at].1);
         let shown = order.iter().skip(page.offset()).take(page.limit());
-        let instances: Vec<InstanceStatus> = shown.map(|at| all[*at].0.row(&facts)).collect();
+        let instances: Vec<InstanceStatus> = shown.map(|at| all[*at].0.row(all[*at].1, &facts)).collect();
         let before = page.offset().min(order.len());
         let list = list(&facts);
         let (source, guard) = (source(&sight, &facts), guard(&sight, &facts));
@@ -67,8 +67,8 @@ impl LoadBalancer {
     }
 }
 
-/// Every instance that is listed, then those that left and are remembered: whether it is listed, and how it is.
-fn conditions<'a>(facts: &'a Facts, out: &'a LeftOut) -> Vec<(Subject<'a>, bool, InstanceCondition)> {
+/// Every instance that is listed, then those that left and have calls in flight, and how each is.
+fn conditions<'a>(facts: &'a Facts, out: &'a LeftOut) -> Vec<(Subject<'a>, InstanceCondition)> {
     let spread: HashSet<u64> = facts
         .snapshot
         .iter()
@@ -79,14 +79,19 @@ fn conditions<'a>(facts: &'a Facts, out: &'a LeftOut) -> Vec<(Subject<'a>, bool,
         let spread = state.is_some_and(|state| spread.contains(&state.uid()));
         let left_out = out.get(&instance.identity_hash());
         let subject = Subject { instance, state, spread, left_out };
-        (subject, true, subject.condition())
+        (subject, subject.condition())
     });
-    listed.collect()
+    let gone = facts.gone.iter().map(|(instance, state)| {
+        let subject = Subject { instance, state: Some(state), spread: false, left_out: None };
+        (subject, InstanceCondition::Gone)
+    });
+    listed.chain(gone).collect()
 }
 
-fn counts(facts: &Facts, all: &[(Subject<'_>, bool, InstanceCondition)]) -> Counts {
+fn counts(facts: &Facts, all: &[(Subject<'_>, InstanceCondition)]) -> Counts {
     let mut counts = Counts { known: facts.listed.len(), ..Counts::default() };
-    for (subject, _, how) in all {
+    let listed = all.iter().filter(|(_, how)| *how != InstanceCondition::Gone);
+    for (subject, how) in listed.clone() {
         counts.in_flight += u64::from(subject.state.map_or(0, |state| state.in_flight()));
         match how {
             InstanceCondition::InUse | InstanceCondition::Warming => counts.in_use += 1,
@@ -100,7 +105,7 @@ fn counts(facts: &Facts, all: &[(Subject<'_>, bool, InstanceCondition)]) -> Coun
             InstanceCondition::Gone => {}
         }
     }
-    let listed: HashSet<u64> = all.iter().filter_map(|(subject, ..)| Some(subject.state?.uid())).collect();
+    let listed: HashSet<u64> = listed.filter_map(|(subject, _)| Some(subject.state?.uid())).collect();
     for state in facts.states().filter(|state| !listed.contains(&state.uid())) {
         counts.gone += 1;
         counts.in_flight += u64::from(state.in_flight());
@@ -183,11 +188,11 @@ fn zone(facts: &Facts, inner: &[Step]) -> ZoneStatus {
     ZoneStatus { own, mode: mode.to_owned(), why }
 }
 
-fn panic(facts: &Facts, all: &[(Subject<'_>, bool, InstanceCondition)]) -> Option<String> {
+fn panic(facts: &Facts, all: &[(Subject<'_>, InstanceCondition)]) -> Option<String> {
     if facts.open {
         return Some("no instance passes its health check: all are used".to_owned());
     }
-    let mut spread = all.iter().filter_map(|(subject, ..)| subject.state.filter(|_| subject.spread)).peekable();
+    let mut spread = all.iter().filter_map(|(subject, _)| subject.state.filter(|_| subject.spread)).peekable();
     spread.peek()?;
     let none_fits = !spread.any(|state| state.fits());
     none_fits.then(|| "every instance is out of use: picks go to those all the same".to_owned())

@@ -19,14 +19,9 @@ pub(crate) struct Sight {
     pub(crate) watching: bool,
     pub(crate) due: bool,
     pub(crate) callers_wait: bool,
-    pub(crate) closed: bool,
     /// Since when the source gives an empty list that is not believed.
     pub(crate) guarded_since: Option<Instant>,
     pub(crate) empty_guard: Duration,
-    /// Past this the list at hand is not served without waiting.
-    pub(crate) limit: Option<Instant>,
-    pub(crate) ttl: Option<Duration>,
-    pub(crate) stale_bound: Option<Duration>,
 }
 
 impl<P: Publish> Driver<P> {
@@ -41,12 +36,8 @@ impl<P: Publish> Driver<P> {
             watching: word.is_watching(),
             due: word.is_due(),
             callers_wait: word.must_wait(),
-            closed: word.is_closed(),
             guarded_since: control.empty_since,
             empty_guard: control.settings.empty_guard,
-            limit: control.limit,
-            ttl: control.settings.caching.then_some(control.settings.ttl),
-            stale_bound: control.settings.stale_bound,
         }
     }
 }
