@@ -292,7 +292,12 @@ impl LoadBalancer {
     }
 
     #[cold]
-    pub(super) fn refused(&self, snapshot: &Snapshot, refused: Refused<'_>, request: &Request<'_>) -> ChooseError {
+    pub(super) fn refused(
+        &self,
+        snapshot: &Snapshot,
+        refused: Refused<'_>,
+        request: &Request<'_>,
+    ) -> ChooseError {
         let (reason, detail) = refused.stage.refusal(request, refused.groups);
         self.error(ChooseErrorKind::NoInstances { reason, known: snapshot.known, age: age(snapshot), detail })
     }

@@ -3,7 +3,9 @@
 use super::error::{Place, Warning};
 use super::key::{self, Token, uniform};
 use super::meaningless;
-use super::names::{self, ALIASES, INSTANCE_NAMES, KEYED, MAPS, OVERRIDE_NAMES, PROPERTIES, ROUTE_NAMES, Shape};
+use super::names::{
+    self, ALIASES, INSTANCE_NAMES, KEYED, MAPS, OVERRIDE_NAMES, PROPERTIES, ROUTE_NAMES, Shape,
+};
 
 /// The family of keys one belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -300,10 +302,12 @@ fn unknown(below: &str, rest: &[Token], in_client: bool) -> Unknown {
         }
         _ => key::nearest(
             &key::joined(rest),
-            known
-                .map(|property| property.name)
-                .chain(MAPS.iter().copied())
-                .chain([KEYED, "routing", "overrides", "clients"]),
+            known.map(|property| property.name).chain(MAPS.iter().copied()).chain([
+                KEYED,
+                "routing",
+                "overrides",
+                "clients",
+            ]),
         )
         .map(str::to_owned),
     };

@@ -5,8 +5,8 @@ use super::balancer::{GlobalProperties, LoadBalancerProperties, trimmed};
 use super::choices::Preset;
 use super::key::fold;
 use super::layer::{self, Layer, Section, Setting};
-use super::overrides;
 use super::names::{EAGER, HEALTH_PATH, KEYED, PROPERTIES, Shape};
+use super::overrides;
 use super::read;
 use std::collections::BTreeMap;
 
@@ -68,7 +68,11 @@ impl<'a> Stack<'a> {
 ///
 /// Every value was checked when its layer was read, so what a reader refuses here does not occur; it would leave the
 /// default.
-pub(crate) fn of_service(layers: [&Layer; 3], service: &str, pinned: Option<Preset>) -> LoadBalancerProperties {
+pub(crate) fn of_service(
+    layers: [&Layer; 3],
+    service: &str,
+    pinned: Option<Preset>,
+) -> LoadBalancerProperties {
     let stack = Stack::of(layers, service);
     let mut properties = LoadBalancerProperties::for_preset(pinned.unwrap_or_else(|| stack.preset()));
     for property in PROPERTIES {

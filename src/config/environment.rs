@@ -8,7 +8,9 @@ use super::error::{Issues, Place};
 use super::key;
 use super::layer::{Found, Layer, Leaf, Setting};
 use super::meaningless::{self, Meaningless};
-use super::names::{ALIASES, EAGER, INSTANCE_NAMES, KEYED, MAPS, OVERRIDE_NAMES, PROPERTIES, ROUTE_NAMES, Shape};
+use super::names::{
+    ALIASES, EAGER, INSTANCE_NAMES, KEYED, MAPS, OVERRIDE_NAMES, PROPERTIES, ROUTE_NAMES, Shape,
+};
 use std::collections::{HashMap, HashSet};
 
 const PREFIXES: [(&str, Prefix); 4] = [

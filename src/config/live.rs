@@ -87,7 +87,10 @@ impl LiveProperties {
     /// The same; returns the files to follow, those of a reload that failed as well, since one of them may be what has to
     /// be mended, and why it failed. No files if the first cannot be read.
     #[cfg(feature = "file")]
-    pub(crate) fn reload_paths(&self, path: &std::path::Path) -> (Option<Vec<std::path::PathBuf>>, Option<ConfigError>) {
+    pub(crate) fn reload_paths(
+        &self,
+        path: &std::path::Path,
+    ) -> (Option<Vec<std::path::PathBuf>>, Option<ConfigError>) {
         let mut paths = None;
         let reloaded = self.reload(|current| {
             let properties = current.clone().with_file(path)?;

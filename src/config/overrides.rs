@@ -71,7 +71,8 @@ impl Serialize for Override {
         if let Some(service) = &self.service {
             map.serialize_entry("service", service)?;
         }
-        let mut drain = |what: &str, name: &str| map.serialize_entry("drain", &BTreeMap::from([(what, name)]));
+        let mut drain =
+            |what: &str, name: &str| map.serialize_entry("drain", &BTreeMap::from([(what, name)]));
         match &self.action {
             OverrideAction::DrainInstance(name) => drain("instance", name)?,
             OverrideAction::DrainHost(name) => drain("host", name)?,
@@ -82,7 +83,9 @@ impl Serialize for Override {
         match self.end {
             OverrideEnd::Unset => {}
             OverrideEnd::At(at) => map.serialize_entry("until", &wall::format(at))?,
-            OverrideEnd::After(span) => map.serialize_entry("for", &super::duration::format_duration(span))?,
+            OverrideEnd::After(span) => {
+                map.serialize_entry("for", &super::duration::format_duration(span))?
+            }
         }
         map.serialize_entry("reason", &self.reason)?;
         map.end()

@@ -118,7 +118,8 @@ impl RequestView for Described {
 
     fn cookie(&self, name: &str) -> Option<&str> {
         let cookies = self.headers.iter().filter(|(own, _)| own.eq_ignore_ascii_case("cookie"));
-        let mut pairs = cookies.flat_map(|(_, value)| value.split(';')).filter_map(|pair| pair.split_once('='));
+        let mut pairs =
+            cookies.flat_map(|(_, value)| value.split(';')).filter_map(|pair| pair.split_once('='));
         pairs.find(|(own, _)| own.trim() == name).map(|(_, value)| value.trim())
     }
 
@@ -145,7 +146,10 @@ mod tests {
         assert_eq!(asked.options.page(), asked.page);
         let request = &asked.request;
         assert_eq!((request.method(), request.header("x-user")), (Some("POST"), Some("7")));
-        assert_eq!((request.path().as_deref(), request.query("user").as_deref()), (Some("/api/42"), Some("a b")));
+        assert_eq!(
+            (request.path().as_deref(), request.query("user").as_deref()),
+            (Some("/api/42"), Some("a b"))
+        );
         assert_eq!((request.cookie("t"), request.cookie("x")), (Some("1"), None));
         assert_eq!((request.attribute("tenant"), request.hint.as_deref()), (Some("acme"), Some("blue")));
         let mut values = Vec::new();

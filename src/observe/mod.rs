@@ -27,9 +27,9 @@ pub(crate) use lifecycle::Lifecycles;
 pub(crate) use meters::Meters;
 pub(crate) use reading::Reading;
 pub use report::{
-    Candidate, Change, Answer, Counts, DryRun, ExplainOptions, Explanation, GroupSize, GuardStatus,
-    InstanceCondition, InstanceStatus, ListStatus, LookUpStatus, Narrowing, OverrideStatus, Page, RequestSummary,
-    ServiceStatus, Share, SourceStatus, StageStatus, Standing, ZoneStatus,
+    Answer, Candidate, Change, Counts, DryRun, ExplainOptions, Explanation, GroupSize, GuardStatus,
+    InstanceCondition, InstanceStatus, ListStatus, LookUpStatus, Narrowing, OverrideStatus, Page,
+    RequestSummary, ServiceStatus, Share, SourceStatus, StageStatus, Standing, ZoneStatus,
 };
 pub(crate) use report::{millis, safe};
 

@@ -92,7 +92,6 @@ impl Picker for Plain {
         Some(Scores::new("calls in flight, failures included; of two drawn by chance the fewer", of))
     }
 
-
     #[inline]
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         better(cx, distinct, |cx, b, a| cx.state(b).load() < cx.state(a).load())
@@ -113,9 +112,11 @@ impl Picker for Weighted {
         #[allow(clippy::cast_precision_loss)] // a report needs no more than 53 bits
         let load = |at: usize| f64::from(cx.state(at).load()) * 1e3 / self.weights[at].thousandths() as f64;
         let of = (0..cx.len()).map(|at| Some(load(at))).collect();
-        Some(Scores::new("calls in flight per weight, failures included; of two drawn by weight the fewer", of))
+        Some(Scores::new(
+            "calls in flight per weight, failures included; of two drawn by weight the fewer",
+            of,
+        ))
     }
-
 
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         better(

@@ -97,9 +97,11 @@ impl Picker for Plain {
 
     fn scores(&self, cx: &mut PickCx<'_>) -> Option<Scores> {
         let of = (0..cx.len()).map(|at| Some(f64::from(load(cx, at, self.0)) / 1e6)).collect();
-        Some(Scores::new("ms an answer takes x calls in flight and one; of two drawn by chance the smaller", of))
+        Some(Scores::new(
+            "ms an answer takes x calls in flight and one; of two drawn by chance the smaller",
+            of,
+        ))
     }
-
 
     #[inline]
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
@@ -121,12 +123,10 @@ impl Picker for Weighted {
     fn scores(&self, cx: &mut PickCx<'_>) -> Option<Scores> {
         #[allow(clippy::cast_precision_loss)]
         let weight = |at: usize| self.weights[at].thousandths() as f64 / 1e3;
-        let of = (0..cx.len())
-            .map(|at| Some(f64::from(load(cx, at, self.decay)) / 1e6 / weight(at)))
-            .collect();
+        let of =
+            (0..cx.len()).map(|at| Some(f64::from(load(cx, at, self.decay)) / 1e6 / weight(at))).collect();
         Some(Scores::new("ms x calls in flight and one, per weight; of two drawn by weight the smaller", of))
     }
-
 
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         #[allow(clippy::cast_precision_loss)]

@@ -28,7 +28,6 @@ impl Picker for Plain {
         true
     }
 
-
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         cx.first_fit(|cx| below(cx.random(), cx.len()))
     }
@@ -40,7 +39,6 @@ impl Picker for Weighted {
     fn rehearses(&self) -> bool {
         true
     }
-
 
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         cx.first_fit(|cx| self.0.at(cx.random()))

@@ -65,7 +65,6 @@ impl Picker for Single {
         true
     }
 
-
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         cx.fits(0).then_some(0)
     }
@@ -83,7 +82,6 @@ impl Picker for Plain {
     fn rehearses(&self) -> bool {
         true
     }
-
 
     #[inline]
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
@@ -116,7 +114,6 @@ impl Picker for Weighted {
     fn rehearses(&self) -> bool {
         true
     }
-
 
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         cx.first_fit(|cx| {

@@ -452,7 +452,8 @@ impl InstanceState {
             let after = limits.after(skip.failures);
             skip.failures = skip.failures.saturating_add(1);
             let now = Instant::now();
-            (skip.since, skip.until) = (skip.since.filter(|_| skip.failures > 1).or(Some(now)), now.checked_add(after));
+            (skip.since, skip.until) =
+                (skip.since.filter(|_| skip.failures > 1).or(Some(now)), now.checked_add(after));
             match runtime {
                 Some(runtime) => {
                     state.alarm.arm(&runtime, after, Arc::new(BackOffOver(Arc::downgrade(state))));
@@ -461,7 +462,8 @@ impl InstanceState {
             }
             (after, skip.failures)
         };
-        let detail = format!("a call could not be sent, back-off {} ms, {failures} in a row", after.as_millis());
+        let detail =
+            format!("a call could not be sent, back-off {} ms, {failures} in a row", after.as_millis());
         state.service.note(ChangeKind::Skipped, Some(&state.instance()), detail);
         if let Some(passed) = state.service.logs().skipped.pass() {
             tracing::info!(

@@ -16,9 +16,9 @@ mod standing;
 
 pub use changes::ChangeKind;
 pub(crate) use changes::Noted;
-pub(crate) use fitness::{Claim, Use};
 #[cfg(all(test, evenkeel_loom))]
 pub(crate) use fitness::Fitness;
+pub(crate) use fitness::{Claim, Use};
 pub(crate) use instance::Heard;
 pub use instance::InstanceState;
 #[cfg(feature = "metrics")]

@@ -20,7 +20,8 @@ pub(super) fn follow(inner: &Arc<Inner>, runtime: &Handle, file: Option<PathBuf>
     let changes = inner.recipe.live.subscribe();
     let properties = runtime.spawn(apply_changes(Arc::downgrade(inner), changes));
     #[cfg(feature = "file")]
-    let file = file.map(|path| runtime.spawn(follow_file(Arc::downgrade(inner), inner.recipe.live.clone(), path)));
+    let file =
+        file.map(|path| runtime.spawn(follow_file(Arc::downgrade(inner), inner.recipe.live.clone(), path)));
     #[cfg(not(feature = "file"))]
     let file = file.map(|_| runtime.spawn(std::future::ready(())));
     std::iter::once(properties).chain(file).collect()

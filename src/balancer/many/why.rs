@@ -161,7 +161,8 @@ impl LoadBalancers {
 
     fn known(&self, name: &str) -> Result<Arc<Entry>, UnknownService> {
         self.inner.map.peek(name).ok_or_else(|| {
-            let configured = ServiceId::new(name).is_ok_and(|id| self.inner.recipe.in_force.load().is_named(&id));
+            let configured =
+                ServiceId::new(name).is_ok_and(|id| self.inner.recipe.in_force.load().is_named(&id));
             UnknownService { name: name.to_owned(), configured }
         })
     }
@@ -183,7 +184,11 @@ impl LoadBalancers {
 
 impl Inner {
     /// The properties of a service as they count now, a pinned preset included, and the overrides in force.
-    pub(super) fn effective(&self, properties: &Properties, name: &str) -> (LoadBalancerProperties, Vec<Active>) {
+    pub(super) fn effective(
+        &self,
+        properties: &Properties,
+        name: &str,
+    ) -> (LoadBalancerProperties, Vec<Active>) {
         let plain = properties.effective(name);
         let clock = &self.recipe.wall;
         let mut active: Vec<Active> =

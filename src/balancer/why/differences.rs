@@ -59,7 +59,10 @@ fn what_changed(was: &ServiceInstance, is: &ServiceInstance) -> String {
         said.push(format!("zone {} -> {}", was.zone().unwrap_or("none"), is.zone().unwrap_or("none")));
     }
     let weight = |one: &ServiceInstance| {
-        one.weight().map_or_else(|| one.metadata().get("weight").unwrap_or("unset").to_owned(), |weight| weight.to_string())
+        one.weight().map_or_else(
+            || one.metadata().get("weight").unwrap_or("unset").to_owned(),
+            |weight| weight.to_string(),
+        )
     };
     if weight(was) != weight(is) {
         said.push(format!("weight {} -> {}", weight(was), weight(is)));

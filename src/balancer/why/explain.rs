@@ -11,8 +11,8 @@ use super::dry::Rehearsal;
 use super::facts::{Facts, LeftOut, left_out, stage};
 use super::row::Subject;
 use crate::observe::{
-    Answer, Candidate, DryRun, ExplainOptions, Explanation, GroupSize, Narrowing, RequestSummary, Share, Standing, millis,
-    safe,
+    Answer, Candidate, DryRun, ExplainOptions, Explanation, GroupSize, Narrowing, RequestSummary, Share,
+    Standing, millis, safe,
 };
 use crate::policy::Scores;
 use crate::state::InstanceState;
@@ -137,7 +137,8 @@ impl LoadBalancer {
         shares: &mut HashMap<u64, u32>,
     ) -> (Option<Scores>, Rehearsed) {
         let mut rehearsal = Rehearsal::new(&self.core.driver.publish.random);
-        let scores = catch_unwind(AssertUnwindSafe(|| rehearsal.scores(way.view, request))).unwrap_or_default();
+        let scores =
+            catch_unwind(AssertUnwindSafe(|| rehearsal.scores(way.view, request))).unwrap_or_default();
         let run = DryRun { picks: 0, shares: Vec::new(), instances: 0, none: 0, widened: 0, why_not: None };
         let mut dry = Rehearsed { first: None, run };
         if !way.view.picker.rehearses() {
@@ -298,7 +299,8 @@ fn lines(facts: &Facts, way: &Way<'_>, request: &Request<'_>, steps: &[Step]) ->
     for (at, state) in way.view.states().iter().enumerate() {
         let tried = request.tried().is_some_and(|tried| tried.contains(state.uid()));
         let standing = if state.fits() && !tried { Standing::Candidate } else { Standing::Unfit };
-        let left_out = tried.then(|| ("tried".to_owned(), Some("the request was sent to it before".to_owned())));
+        let left_out =
+            tried.then(|| ("tried".to_owned(), Some("the request was sent to it before".to_owned())));
         let instance = state.instance();
         seen.insert(instance.identity_hash());
         lines.push(Line { standing, instance, state: Some(Arc::clone(state)), left_out, at: Some(at) });

@@ -95,7 +95,9 @@ pub(super) type LeftOut = HashMap<u64, (String, Option<String>)>;
 
 pub(super) fn left_out(steps: &[Step]) -> LeftOut {
     let all = steps.iter().flat_map(|step| {
-        step.left_out.iter().map(|(instance, why)| (instance.identity_hash(), (step.stage.clone(), why.clone())))
+        step.left_out
+            .iter()
+            .map(|(instance, why)| (instance.identity_hash(), (step.stage.clone(), why.clone())))
     });
     all.collect()
 }

@@ -8,9 +8,9 @@ mod overrides;
 mod row;
 mod status;
 
-pub use overrides::{OverrideError, OverrideId};
 pub(super) use differences::note_list;
 pub(super) use overrides::{Active, Overrides, Ring, resolve};
+pub use overrides::{OverrideError, OverrideId};
 
 use super::LoadBalancer;
 use super::snapshot::Snapshot;

@@ -83,7 +83,8 @@ impl Active {
     pub(in crate::balancer) fn configured(over: &Override, clock: &WallClock) -> Option<Self> {
         let OverrideEnd::At(ends) = over.end else { return None };
         // The two clocks may be apart by a little at the end.
-        let left = ends.duration_since(clock.now()).ok().filter(|left| *left >= Duration::from_millis(100))?;
+        let left =
+            ends.duration_since(clock.now()).ok().filter(|left| *left >= Duration::from_millis(100))?;
         Some(Self { id: None, over: over.clone(), until: after(left), ends })
     }
 
@@ -161,7 +162,10 @@ pub(in crate::balancer) fn resolve(
         OverrideEnd::Unset => (Duration::ZERO, now),
     };
     if left.is_zero() {
-        return Err(OverrideError::new(&over, format!("it ends at {}, which has passed", wall::format(ends))));
+        return Err(OverrideError::new(
+            &over,
+            format!("it ends at {}, which has passed", wall::format(ends)),
+        ));
     }
     let id = OverrideId(IDS.fetch_add(1, Ordering::Relaxed));
     Ok((id, Active { id: Some(id), over, until: after(left), ends }))

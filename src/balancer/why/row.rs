@@ -61,8 +61,13 @@ impl Subject<'_> {
             }
             (InstanceCondition::Failing, Some(known)) => {
                 let reason = match known.counted {
-                    0 => format!("its last answer was a failure, {} rows of them; nothing counts as load now", known.rows),
-                    calls => format!("failures count as {calls} calls in flight, {} rows of them", known.rows),
+                    0 => format!(
+                        "its last answer was a failure, {} rows of them; nothing counts as load now",
+                        known.rows
+                    ),
+                    calls => {
+                        format!("failures count as {calls} calls in flight, {} rows of them", known.rows)
+                    }
                 };
                 (Some(reason), ago(known.since), left(known.relieved))
             }
@@ -78,8 +83,11 @@ impl Subject<'_> {
             Some((f64::from(nanos) / 1e3).round() / 1e3)
         });
         #[allow(clippy::cast_precision_loss)] // a report needs no more than 53 bits
-        let weight =
-            facts.chain.weights.is_on().then(|| facts.chain.weights.weigh(self.instance).0.thousandths() as f64 / 1e3);
+        let weight = facts
+            .chain
+            .weights
+            .is_on()
+            .then(|| facts.chain.weights.weigh(self.instance).0.thousandths() as f64 / 1e3);
         InstanceStatus {
             instance: safe(&self.instance.to_string()),
             id: self.instance.id().to_owned(),

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use super::super::LoadBalancer;
 use super::facts::{Facts, LeftOut, left_out, stage};
 use super::row::Subject;
-use crate::observe::{
-    Counts, GuardStatus, InstanceCondition, InstanceStatus, ListStatus, LookUpStatus, Page, ServiceStatus, SourceStatus,
-    StageStatus, ZoneStatus, millis, safe,
-};
 use crate::discovery::SourceState;
+use crate::observe::{
+    Counts, GuardStatus, InstanceCondition, InstanceStatus, ListStatus, LookUpStatus, Page, ServiceStatus,
+    SourceStatus, StageStatus, ZoneStatus, millis, safe,
+};
 use crate::supplier::driver::Sight;
 use crate::supplier::{Origin, Rank, Step};
 use crate::wall;
@@ -69,11 +69,8 @@ impl LoadBalancer {
 
 /// Every instance that is listed, then those that left and have calls in flight, and how each is.
 fn conditions<'a>(facts: &'a Facts, out: &'a LeftOut) -> Vec<(Subject<'a>, InstanceCondition)> {
-    let spread: HashSet<u64> = facts
-        .snapshot
-        .iter()
-        .flat_map(|snapshot| snapshot.instances().map(|state| state.uid()))
-        .collect();
+    let spread: HashSet<u64> =
+        facts.snapshot.iter().flat_map(|snapshot| snapshot.instances().map(|state| state.uid())).collect();
     let listed = facts.listed.iter().map(|instance| {
         let state = facts.state(instance);
         let spread = state.is_some_and(|state| spread.contains(&state.uid()));
@@ -95,7 +92,9 @@ fn counts(facts: &Facts, all: &[(Subject<'_>, InstanceCondition)]) -> Counts {
         counts.in_flight += u64::from(subject.state.map_or(0, |state| state.in_flight()));
         match how {
             InstanceCondition::InUse | InstanceCondition::Warming => counts.in_use += 1,
-            InstanceCondition::Failing => (counts.in_use, counts.failing) = (counts.in_use + 1, counts.failing + 1),
+            InstanceCondition::Failing => {
+                (counts.in_use, counts.failing) = (counts.in_use + 1, counts.failing + 1)
+            }
             InstanceCondition::Skipped => counts.skipped += 1,
             InstanceCondition::ProbeDue => counts.probe_due += 1,
             InstanceCondition::Probing => counts.probing += 1,
@@ -192,7 +191,8 @@ fn panic(facts: &Facts, all: &[(Subject<'_>, InstanceCondition)]) -> Option<Stri
     if facts.open {
         return Some("no instance passes its health check: all are used".to_owned());
     }
-    let mut spread = all.iter().filter_map(|(subject, _)| subject.state.filter(|_| subject.spread)).peekable();
+    let mut spread =
+        all.iter().filter_map(|(subject, _)| subject.state.filter(|_| subject.spread)).peekable();
     spread.peek()?;
     let none_fits = !spread.any(|state| state.fits());
     none_fits.then(|| "every instance is out of use: picks go to those all the same".to_owned())

@@ -224,7 +224,8 @@ impl fmt::Display for Explanation {
         if let Some(dry) = &self.dry_run {
             writeln!(f, "  dry run   {dry}")?;
         }
-        let head = ["standing", "state", "instance", "zone", "score", "picks", "load", "latency", "weight", "why"];
+        let head =
+            ["standing", "state", "instance", "zone", "score", "picks", "load", "latency", "weight", "why"];
         let mut table = Table::new(head);
         for Candidate { standing, score, picks, status } in &self.candidates {
             let why = match (&status.stage, &status.reason) {
@@ -256,7 +257,11 @@ impl fmt::Display for RequestSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut said: Vec<String> = [&self.method, &self.path].into_iter().flatten().cloned().collect();
         said.extend(self.hint.as_ref().map(|hint| format!("hint {hint:?}")));
-        if said.is_empty() { f.write_str("(a request that says nothing)") } else { f.write_str(&said.join(" ")) }
+        if said.is_empty() {
+            f.write_str("(a request that says nothing)")
+        } else {
+            f.write_str(&said.join(" "))
+        }
     }
 }
 
@@ -295,6 +300,10 @@ impl fmt::Display for DryRun {
         if self.none > 0 {
             write!(f, "; {} found nothing", self.none)?;
         }
-        if self.widened > 0 { write!(f, "; {} had to leave the set or take what is not in use", self.widened) } else { Ok(()) }
+        if self.widened > 0 {
+            write!(f, "; {} had to leave the set or take what is not in use", self.widened)
+        } else {
+            Ok(())
+        }
     }
 }

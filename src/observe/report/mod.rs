@@ -13,12 +13,12 @@ mod words;
 
 pub use change::Change;
 pub use explain::{
-    Candidate, Answer, DryRun, Explanation, GroupSize, Narrowing, RequestSummary, Share, Standing,
+    Answer, Candidate, DryRun, Explanation, GroupSize, Narrowing, RequestSummary, Share, Standing,
 };
 pub use overrides::OverrideStatus;
 pub use page::{ExplainOptions, Page};
 pub use status::{
-    Counts, GuardStatus, InstanceCondition, InstanceStatus, ListStatus, LookUpStatus, ServiceStatus, SourceStatus,
-    StageStatus, ZoneStatus,
+    Counts, GuardStatus, InstanceCondition, InstanceStatus, ListStatus, LookUpStatus, ServiceStatus,
+    SourceStatus, StageStatus, ZoneStatus,
 };
 pub(crate) use words::{millis, safe};

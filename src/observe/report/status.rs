@@ -360,7 +360,17 @@ impl ServiceStatus {
 
     fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let head = [
-            "state", "instance", "zone", "in flight", "load", "latency", "weight", "calls", "for", "left", "why",
+            "state",
+            "instance",
+            "zone",
+            "in flight",
+            "load",
+            "latency",
+            "weight",
+            "calls",
+            "for",
+            "left",
+            "why",
         ];
         let mut table = Table::new(head);
         for one in &self.instances {
@@ -422,6 +432,10 @@ impl fmt::Display for Counts {
             }
         }
         write!(f, "; {} calls in flight", self.in_flight)?;
-        if self.in_flight_gone > 0 { write!(f, ", {} of them to instances that left", self.in_flight_gone) } else { Ok(()) }
+        if self.in_flight_gone > 0 {
+            write!(f, ", {} of them to instances that left", self.in_flight_gone)
+        } else {
+            Ok(())
+        }
     }
 }

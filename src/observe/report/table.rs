@@ -31,7 +31,8 @@ impl fmt::Display for Table {
             .map(|at| (at, width(at)))
             .collect();
         let mut line = |cells: &dyn Fn(usize) -> String| {
-            let text: Vec<String> = shown.iter().map(|(at, width)| format!("{:width$}", cells(*at))).collect();
+            let text: Vec<String> =
+                shown.iter().map(|(at, width)| format!("{:width$}", cells(*at))).collect();
             writeln!(f, "  {}", text.join("  ").trim_end())
         };
         line(&|at| self.head[at].to_owned())?;

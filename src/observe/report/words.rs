@@ -32,8 +32,11 @@ pub(crate) fn safe(text: &str) -> String {
         rest = &after[end..];
     }
     shown.push_str(rest);
-    let shown: Cow<'_, str> =
-        if shown.contains(char::is_control) { shown.replace(char::is_control, " ").into() } else { shown.into() };
+    let shown: Cow<'_, str> = if shown.contains(char::is_control) {
+        shown.replace(char::is_control, " ").into()
+    } else {
+        shown.into()
+    };
     match shown.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}...", &shown[..end]),
         None => shown.into_owned(),
@@ -82,7 +85,15 @@ mod tests {
         let said = [0, 999, 1_000, 59_949, 60_000, 3_599_999, 3_600_000, 172_799_000, 172_800_000, u64::MAX]
             .map(|ms| Span(ms).to_string());
         let wanted = [
-            "0 ms", "999 ms", "1.0 s", "59.9 s", "1 min 00 s", "59 min 59 s", "1 h 00 min", "47 h 59 min", "2 d",
+            "0 ms",
+            "999 ms",
+            "1.0 s",
+            "59.9 s",
+            "1 min 00 s",
+            "59 min 59 s",
+            "1 h 00 min",
+            "47 h 59 min",
+            "2 d",
             "213503982334 d",
         ];
         assert_eq!(said, wanted);

@@ -89,7 +89,6 @@ impl Picker for ByTable {
         }))
     }
 
-
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         if cx.len() == 1 {
             return cx.fits(0).then_some(0);

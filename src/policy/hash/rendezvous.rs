@@ -53,7 +53,6 @@ impl Picker for ByRanking {
         Some(in_order(cx, self.key.hash(cx.request()), |hash, takes| self.ranking.best(hash, takes)))
     }
 
-
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         if cx.len() == 1 {
             return cx.fits(0).then_some(0);

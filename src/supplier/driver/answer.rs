@@ -122,7 +122,8 @@ impl<P: Publish> Driver<P> {
             self.publish.note(ChangeKind::SourceRecovered, None, detail.into());
         }
         if before.empty_since.is_some() && !guarded {
-            let detail = if empty { "the empty list is believed now" } else { "the source lists instances again" };
+            let detail =
+                if empty { "the empty list is believed now" } else { "the source lists instances again" };
             self.publish.note(ChangeKind::GuardOff, None, detail.into());
         }
         if before.failures > 0

@@ -179,7 +179,10 @@ impl ListStage for HealthStage {
         let state = self.shared.state.lock();
         let verdict = state.verdicts.get(&ByIdentity(instance.clone()))?;
         let failed = verdict.failed;
-        verdict.last.as_ref().map(|last| format!("{failed} health checks failed in a row, the last with {last}"))
+        verdict
+            .last
+            .as_ref()
+            .map(|last| format!("{failed} health checks failed in a row, the last with {last}"))
     }
 
     fn apply(&self, list: &mut Vec<ServiceInstance>, cx: &StageCx<'_>) {
