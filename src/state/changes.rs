@@ -16,6 +16,10 @@ const KEEP: usize = 256;
 /// How many letters a text may have: an error of a registry may quote a page.
 const LONGEST: usize = 300;
 
+/// Among how many of the last ones an equal one is looked for: an instance that fails and recovers by turns, a thousand times a
+/// minute, is two lines with a count, and so are thirty of them.
+const NEAR: usize = 64;
+
 /// What kind of change it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -123,8 +127,10 @@ pub(crate) struct Noted {
     pub(crate) kind: ChangeKind,
     pub(crate) instance: Option<ServiceInstance>,
     pub(crate) detail: Cow<'static, str>,
+    /// The last time, and the first.
     pub(crate) at: Instant,
-    /// How often in a row it was the same.
+    pub(crate) first: Instant,
+    /// How often it was the same.
     pub(crate) times: u32,
 }
 
@@ -144,20 +150,23 @@ impl Changes {
         let gone = {
             let mut ring = self.0.lock();
             ring.count += 1;
-            if let Some(last) = ring.noted.back_mut().filter(|last| {
-                last.kind == kind
-                    && last.detail == detail
-                    && match (&last.instance, &instance) {
-                        (Some(one), Some(other)) => one.same_identity(other),
-                        (one, other) => one.is_none() && other.is_none(),
-                    }
-            }) {
-                (last.at, last.times) = (at, last.times.saturating_add(1));
+            let number = ring.count;
+            let same = |one: &Noted| {
+                let one_instance = match (&one.instance, &instance) {
+                    (Some(one), Some(other)) => one.same_identity(other),
+                    (one, other) => one.is_none() && other.is_none(),
+                };
+                one.kind == kind && one_instance && one.detail == detail
+            };
+            let from = ring.noted.len().saturating_sub(NEAR);
+            let before = (from..ring.noted.len()).rev().find(|at| same(&ring.noted[*at]));
+            if let Some(mut again) = before.and_then(|at| ring.noted.remove(at)) {
+                (again.number, again.at, again.times) = (number, at, again.times.saturating_add(1));
+                ring.noted.push_back(again);
                 return;
             }
-            let number = ring.count;
             let gone = if ring.noted.len() >= KEEP { ring.noted.pop_front() } else { None };
-            ring.noted.push_back(Noted { number, kind, instance, detail, at, times: 1 });
+            ring.noted.push_back(Noted { number, kind, instance, detail, first: at, at, times: 1 });
             gone
         };
         // What it held is freed outside the lock.
@@ -178,8 +187,8 @@ fn shortened(detail: Cow<'static, str>) -> Cow<'static, str> {
 }
 
 impl ServiceState {
-    /// Notes a change: never on the path of a pick, and only what changed. The lock is held for a push into a ring; a
-    /// change that is the one before once more is counted there.
+    /// Notes a change: never on the path of a pick, and only what changed. The lock is held for a push into a ring; one that
+    /// was noted lately is counted there, and moves to the end.
     pub(crate) fn note(
         &self,
         kind: ChangeKind,
@@ -201,7 +210,7 @@ mod tests {
     use crate::ServiceId;
 
     #[tokio::test(start_paused = true)]
-    async fn the_last_256_are_kept_in_order_and_a_row_of_equal_ones_is_one() {
+    async fn the_last_256_are_kept_in_order_and_equal_ones_are_one() {
         let service = ServiceState::new(ServiceId::new("s").unwrap());
         let instance = ServiceInstance::new("10.0.0.1", 80).unwrap();
         for n in 0..300 {
@@ -210,19 +219,40 @@ mod tests {
         let noted = service.noted();
         assert_eq!((noted.len(), noted[0].number, noted[255].number), (256, 45, 300));
         assert_eq!((&*noted[0].detail, &*noted[255].detail), ("44", "299"));
-        let at = noted[255].at;
+        let at = noted[254].at;
         tokio::time::advance(std::time::Duration::from_secs(3)).await;
         for _ in 0..7 {
-            service.note(ChangeKind::Changed, Some(&instance), "299");
+            service.note(ChangeKind::Changed, Some(&instance), "298");
         }
         let noted = service.noted();
-        assert_eq!((noted.len(), noted[255].times, noted[255].number), (256, 8, 300));
-        assert_eq!((noted[255].at - at).as_secs(), 3);
-        // Another instance, another kind or another word is another change.
+        assert_eq!(
+            (noted.len(), noted[255].times, noted[255].number, &*noted[254].detail),
+            (256, 8, 307, "299")
+        );
+        assert_eq!(((noted[255].at - at).as_secs(), noted[255].first), (3, at));
+        // Another instance, another kind or another word is another change, and so is one of long ago.
         service.note(ChangeKind::Changed, None, "299");
         service.note(ChangeKind::Added, None, "299");
-        assert_eq!(service.noted()[255].times, 1);
-        assert_eq!(service.noted()[255].number, 309);
+        service.note(ChangeKind::Changed, Some(&instance), "100");
+        let noted = service.noted();
+        assert!(noted[253..].iter().all(|one| one.times == 1) && noted.len() == 256);
+        assert!(noted.is_sorted_by_key(|one| one.number));
+    }
+
+    #[test]
+    fn who_fails_and_recovers_by_turns_pushes_nothing_out() {
+        let service = ServiceState::new(ServiceId::new("s").unwrap());
+        service.note(ChangeKind::Listed, None, "30 instances");
+        let all: Vec<_> = (1..=30).map(|n| ServiceInstance::new("10.0.0.1", n).unwrap()).collect();
+        for _ in 0..1_000 {
+            for one in &all {
+                service.note(ChangeKind::Failing, Some(one), "a failure");
+                service.note(ChangeKind::Well, Some(one), "a good answer");
+            }
+        }
+        let noted = service.noted();
+        assert_eq!((noted.len(), noted[0].kind), (61, ChangeKind::Listed));
+        assert!(noted[1..].iter().all(|one| one.times == 1_000));
     }
 
     #[test]

@@ -307,7 +307,6 @@ impl InstanceState {
             in_use: self.fitness.in_use(),
             failing: self.flags.load(Ordering::Relaxed) & FAILING != 0,
             counted: self.phantom.calls(),
-            rows: skip.rows,
             failures: skip.failures,
             since: skip.since,
             until: skip.until,

@@ -10,8 +10,6 @@ pub(crate) struct Condition {
     pub(crate) failing: bool,
     /// How many calls its failures count as now.
     pub(crate) counted: u32,
-    /// Rows of such failures.
-    pub(crate) rows: u32,
     /// Back-offs in a row.
     pub(crate) failures: u32,
     /// When it went out of use, or began to fail.

@@ -1,6 +1,7 @@
 //! What each list stage leaves out, and why: the chain run once more, for a report. Nobody gets the list.
 
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::stages::Duplicates;
 use super::{Chain, ListStage, Rank, StageCx};
@@ -77,19 +78,26 @@ impl Chain {
     ) -> Step {
         let cx = StageCx::new(service, group).inside(self).rehearsing();
         let before = list.clone();
-        stage.apply(list, &cx);
+        // A stage of the user's must not take a report with it.
+        let panicked = catch_unwind(AssertUnwindSafe(|| stage.apply(list, &cx))).is_err();
+        if panicked {
+            list.clone_from(&before);
+        }
         let left: HashSet<u64> = list.iter().map(ServiceInstance::identity_hash).collect();
         let left_out = before
             .iter()
             .filter(|instance| !left.contains(&instance.identity_hash()))
-            .map(|instance| (instance.clone(), stage.why_left_out(instance, &cx)))
+            .map(|instance| {
+                let why = catch_unwind(AssertUnwindSafe(|| stage.why_left_out(instance, &cx)));
+                (instance.clone(), why.unwrap_or_default())
+            })
             .collect();
         Step {
             stage: stage.name().to_owned(),
             rank: Some(stage.rank()),
             before: before.len(),
             after: list.len(),
-            off: cx.off(),
+            off: if panicked { Some("it panicked".to_owned()) } else { cx.off() },
             why: cx.why(),
             left_out,
         }

@@ -9,7 +9,9 @@ use evenkeel::{ServiceId, Status};
 
 #[tokio::test(start_paused = true)]
 async fn lists_are_told_by_who_came_who_went_and_what_changed_and_an_order_is_nothing() {
-    let b = |status: Status| instance("b").to_builder().status(status).with_metadata("key", status.to_string()).build();
+    let b = |status: Status| {
+        instance("b").to_builder().status(status).with_metadata("key", status.to_string()).build()
+    };
     let lb = balancer(Pull::timed(move |at| {
         Ok(match at {
             at if at < 30.0 => vec![instance("a"), b(Status::Up).unwrap()],
@@ -55,7 +57,10 @@ async fn a_change_has_its_age_and_its_time_on_the_wall() {
     assert_eq!(skipped.at, "2026-11-30T20:01:01.500Z");
     assert_eq!(skipped.detail, "a call could not be sent, back-off 1000 ms, 1 in a row");
     let text = skipped.to_string();
-    assert!(text.contains("3.0 s ago") && text.contains("a (a.test:8080): a call could not be sent"), "{text}");
+    assert!(
+        text.contains("3.0 s ago") && text.contains("a (a.test:8080): a call could not be sent"),
+        "{text}"
+    );
     assert_eq!(serde_json::to_value(skipped).unwrap()["kind"], "skipped");
 }
 
@@ -169,5 +174,8 @@ async fn a_list_of_thousands_does_not_push_everything_out() {
     settle().await;
     let changes = lb.change_log();
     assert_eq!(changes.len(), 1 + 2 * 17);
-    assert_eq!((changes[17].detail.as_str(), changes[34].detail.as_str()), ("and 2984 more", "and 2984 more"));
+    assert_eq!(
+        (changes[17].detail.as_str(), changes[34].detail.as_str()),
+        ("and 2984 more", "and 2984 more")
+    );
 }

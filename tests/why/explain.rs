@@ -6,8 +6,8 @@ use crate::support::{Fake, Pull, advance, chain, fixed, instance, list, over, re
 use evenkeel::health::HealthCheck;
 use evenkeel::observe::{Candidate, ExplainOptions, Explanation, Standing};
 use evenkeel::policy::{
-    Candidates, HashKey, LeastRequest, Maglev, PeakEwma, PickCx, Picker, Policy, RandomPick, Rendezvous, RingHash,
-    RoundRobin,
+    Candidates, HashKey, LeastRequest, Maglev, PeakEwma, PickCx, Picker, Policy, RandomPick, Rendezvous,
+    RingHash, RoundRobin,
 };
 use evenkeel::supplier::MetadataRoute;
 use evenkeel::{RequestView, ServiceInstance, SupplierBuilder, Tried};
@@ -23,7 +23,11 @@ impl RequestView for Asks {
 }
 
 fn candidate<'a>(explanation: &'a Explanation, id: &str) -> &'a Candidate {
-    explanation.candidates.iter().find(|one| one.status.id == id).unwrap_or_else(|| panic!("no {id}: {explanation}"))
+    explanation
+        .candidates
+        .iter()
+        .find(|one| one.status.id == id)
+        .unwrap_or_else(|| panic!("no {id}: {explanation}"))
 }
 
 fn plain(chain: SupplierBuilder) -> SupplierBuilder {
@@ -33,7 +37,12 @@ fn plain(chain: SupplierBuilder) -> SupplierBuilder {
 fn zoned(pairs: &str) -> Vec<ServiceInstance> {
     let one = |pair: &str| {
         let (id, zone) = pair.split_once('=').unwrap();
-        instance(id).to_builder().zone(zone).with_metadata("version", &zone[zone.len() - 1..]).build().unwrap()
+        instance(id)
+            .to_builder()
+            .zone(zone)
+            .with_metadata("version", &zone[zone.len() - 1..])
+            .build()
+            .unwrap()
     };
     pairs.split_whitespace().map(one).collect()
 }
@@ -52,22 +61,26 @@ async fn the_answer_is_the_next_pick_and_shares_are_those_of_the_policy() {
     let why = lb.explain_with(&Request::EMPTY, ExplainOptions::default().with_picks(400));
     let shares: Vec<_> = why.dry_run.unwrap().shares.iter().map(|share| share.picks).collect();
     assert_eq!(shares, [300, 100]);
-    assert_eq!((candidate(&lb.explain(&Request::EMPTY), "a").status.weight, why.policy.as_str()), (Some(3.0), "round-robin"));
+    assert_eq!(
+        (candidate(&lb.explain(&Request::EMPTY), "a").status.weight, why.policy.as_str()),
+        (Some(3.0), "round-robin")
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn groups_their_alternatives_and_who_is_not_in_them_are_told() {
     let shape = |chain: SupplierBuilder| {
-        chain
-            .with_zone_preference("z1")
-            .with_metadata_route(MetadataRoute::by("version").header("X-Version"))
+        chain.with_zone_preference("z1").with_metadata_route(MetadataRoute::by("version").header("X-Version"))
     };
     let lb = fixed(zoned("a=z1 b=z1 c=z2"), shape, RoundRobin::default());
     lb.ready().await.unwrap();
     let view = Asks("x-version", "2");
     let why = lb.explain(&Request::of(&view));
     let [one] = why.narrowed.as_slice() else { panic!("{why}") };
-    assert_eq!((one.stage.as_str(), one.decision.as_str(), one.name.as_deref()), ("version", "group", Some("2")));
+    assert_eq!(
+        (one.stage.as_str(), one.decision.as_str(), one.name.as_deref()),
+        ("version", "group", Some("2"))
+    );
     let groups: Vec<_> = one.groups.iter().map(|group| (group.name.as_str(), group.spread)).collect();
     assert_eq!((groups, one.leaves), (vec![("1", 2), ("2", 1)], 1));
     assert_eq!(why.answer.instance.as_deref(), Some("c (c.test:8080)"));
@@ -113,7 +126,9 @@ async fn no_list_an_empty_one_and_a_source_that_fails_are_errors_with_their_reas
     let lb = over(chain(Pull::new(|_| async { Err(refused()) })), RoundRobin::default());
     lb.ready().await.unwrap_err();
     assert!(lb.explain(&Request::EMPTY).answer.error.unwrap().contains("connection refused"));
-    let down = || list("a b").into_iter().map(|one| one.to_builder().status(evenkeel::Status::Down).build().unwrap());
+    let down = || {
+        list("a b").into_iter().map(|one| one.to_builder().status(evenkeel::Status::Down).build().unwrap())
+    };
     let lb = fixed(down().collect(), plain, RoundRobin::default());
     lb.ready().await.unwrap();
     let why = lb.explain(&Request::EMPTY);
@@ -183,7 +198,10 @@ async fn each_policy_says_what_it_goes_by() {
     }
     let lb = fixed(list("a b"), plain, Rendezvous::new(key()));
     lb.ready().await.unwrap();
-    assert_eq!(lb.explain(&Request::EMPTY).scores.as_deref(), Some("none: the request has no key, so chance picks"));
+    assert_eq!(
+        lb.explain(&Request::EMPTY).scores.as_deref(),
+        Some("none: the request has no key, so chance picks")
+    );
 }
 
 /// A third party's, that counts its own turns.

@@ -7,13 +7,16 @@ use evenkeel::policy::LeastRequest;
 use evenkeel::{ServiceInstance, SupplierBuilder};
 
 fn many() -> Vec<ServiceInstance> {
-    let one = |n: usize| instance(&format!("orders-{n:05}")).to_builder().zone(format!("z{}", n % 3)).build().unwrap();
+    let one = |n: usize| {
+        instance(&format!("orders-{n:05}")).to_builder().zone(format!("z{}", n % 3)).build().unwrap()
+    };
     (0..10_000).map(one).collect()
 }
 
 #[tokio::test]
 async fn reports_on_ten_thousand_instances_are_bounded_in_time_and_size() {
-    let supplier = SupplierBuilder::new("orders").with_instances(many()).with_zone_preference("z1").with_seed(7);
+    let supplier =
+        SupplierBuilder::new("orders").with_instances(many()).with_zone_preference("z1").with_seed(7);
     let lb = LoadBalancer::builder(supplier.build().unwrap()).policy(LeastRequest).build();
     lb.ready().await.unwrap();
     let started = std::time::Instant::now();

@@ -48,7 +48,8 @@ async fn a_drain_of_an_instance_a_host_or_a_zone_ends_by_itself_and_to_the_milli
         (Override::drain_zone("EU-1B"), "ad"),
         (Override::drain_zone("eu"), "abcd"),
     ] {
-        let lb = LoadBalancer::builder(chain(Pull::new(|_| async { Ok(all().to_vec()) })).build().unwrap()).build();
+        let lb = LoadBalancer::builder(chain(Pull::new(|_| async { Ok(all().to_vec()) })).build().unwrap())
+            .build();
         lb.ready().await.unwrap();
         let held = lb.choose(&Request::EMPTY).await.unwrap();
         let id = lb.override_with(drain.clone().lasting(minute).because("OPS-17: disk")).unwrap();
@@ -82,7 +83,11 @@ async fn reports_and_the_log_of_changes_tell_who_drains_why_and_how_long() {
     let b = status.instances.iter().find(|one| one.id == "b").unwrap();
     assert_eq!((b.state, b.status.as_str()), (InstanceCondition::Draining, "draining"));
     assert_eq!(b.reason.as_deref(), Some("drain zone eu-1b until 2026-11-30T20:30:00.000Z: OPS-17: power"));
-    assert!(status.to_string().contains("OVERRIDE  drain zone eu-1b, until 2026-11-30T20:30:00.000Z (25 min 00 s left), by code"));
+    assert!(
+        status.to_string().contains(
+            "OVERRIDE  drain zone eu-1b, until 2026-11-30T20:30:00.000Z (25 min 00 s left), by code"
+        )
+    );
     let why = lb.explain(&Request::EMPTY);
     assert_eq!(why.overrides.len(), 1);
     let b = why.candidates.iter().find(|one| one.status.id == "b").unwrap();
@@ -114,7 +119,9 @@ async fn when_everybody_drains_everybody_is_used_and_that_is_said() {
 
 #[tokio::test(start_paused = true)]
 async fn what_has_no_reason_no_end_or_no_sense_is_refused() {
-    let lb = LoadBalancer::builder(chain(Pull::always("a b", Duration::ZERO)).build().unwrap()).wall_clock(wall()).build();
+    let lb = LoadBalancer::builder(chain(Pull::always("a b", Duration::ZERO)).build().unwrap())
+        .wall_clock(wall())
+        .build();
     let minute = Duration::from_secs(60);
     let drain = || Override::drain_host("a.test");
     for (over, part) in [
@@ -224,7 +231,8 @@ async fn overrides_of_the_code_reach_services_that_come_later_and_only_those_the
     assert_eq!((status.overrides[0].what.as_str(), status.overrides[0].matches), ("ejection off", None));
     assert!(balancers.end_override(id));
     assert_eq!(reached(&balancers.get("users").unwrap()).await, "abcd");
-    let bad = balancers.override_with(Override::drain_host("a").of_service("a b/c").lasting(hour).because("x"));
+    let bad =
+        balancers.override_with(Override::drain_host("a").of_service("a b/c").lasting(hour).because("x"));
     assert!(bad.is_err());
 }
 
@@ -237,7 +245,10 @@ async fn an_override_before_the_first_look_up_waits_for_a_runtime_and_ends_all_t
     settle().await;
     assert_eq!(reached(&lb).await, "ab");
     // Nobody drains who is down, and a new list is marked too.
-    let lb = LoadBalancer::builder(chain(Pull::timed(|at| Ok(list(if at < 10.0 { "a b" } else { "a b c" })))).build().unwrap()).build();
+    let lb = LoadBalancer::builder(
+        chain(Pull::timed(|at| Ok(list(if at < 10.0 { "a b" } else { "a b c" })))).build().unwrap(),
+    )
+    .build();
     lb.override_with(Override::drain_instance("c").lasting(Duration::from_secs(300)).because("x")).unwrap();
     assert_eq!(reached(&lb).await, "ab");
     advance(40.0).await;

@@ -17,7 +17,8 @@ struct Server {
 
 impl Server {
     async fn start() -> Self {
-        let blue = instance("b").to_builder().with_metadata("hint", "blue").with_metadata("token", "hush").build();
+        let blue =
+            instance("b").to_builder().with_metadata("hint", "blue").with_metadata("token", "hush").build();
         let registry = SimpleDiscovery::new()
             .with_instances("orders", [instance("a"), blue.unwrap()])
             .and_then(|registry| registry.with_instances("users", list("u")))
@@ -52,7 +53,10 @@ impl Server {
     async fn get(&self, path: &str) -> Value {
         let (status, head, page) = self.ask("GET", path).await;
         assert_eq!(status, 200, "{path}: {page}");
-        assert!(head.contains("content-type: application/json") && head.contains("cache-control: no-store"), "{head}");
+        assert!(
+            head.contains("content-type: application/json") && head.contains("cache-control: no-store"),
+            "{head}"
+        );
         page
     }
 }
@@ -68,21 +72,25 @@ async fn each_page_says_what_the_method_of_its_name_says() {
     assert_eq!((&page["counts"]["skipped"], &page["instances"][0]["state"]), (&1.into(), &"skipped".into()));
     let page = server.get("/lb/ORDERS?offset=1&limit=1").await;
     assert_eq!((page["instances"].as_array().unwrap().len(), &page["before"]), (1, &1.into()));
-    let page = server.get("/lb/orders/explain?path=/api/42&method=get&header=X-SC-LB-Hint:blue&picks=7").await;
+    let page =
+        server.get("/lb/orders/explain?path=/api/42&method=get&header=X-SC-LB-Hint:blue&picks=7").await;
     assert_eq!((&page["request"]["method"], &page["request"]["path"]), (&"GET".into(), &"/api/42".into()));
     assert_eq!((&page["narrowed"][0]["name"], &page["dry-run"]["picks"]), (&"blue".into(), &7.into()));
     assert_eq!(page["answer"]["instance"], "b (b.test:8080)");
     let page = server.get("/lb/orders/explain?hint=green").await;
     assert_eq!(page["narrowed"][0]["decision"], "all");
     let page = server.get("/lb/orders/changes").await;
-    let kinds: Vec<_> = page["changes"].as_array().unwrap().iter().map(|change| change["kind"].clone()).collect();
+    let kinds: Vec<_> =
+        page["changes"].as_array().unwrap().iter().map(|change| change["kind"].clone()).collect();
     assert_eq!(kinds, ["listed", "skipped"]);
 }
 
 #[tokio::test]
 async fn an_unknown_service_is_404_and_gets_no_balancer_and_what_cannot_be_read_is_400() {
     let server = Server::start().await;
-    for path in ["/lb/nobody", "/lb/nobody/explain", "/lb/nobody/changes", "/lb/users", "/lb/a%20b", "/lb/%2e%2e%2f"] {
+    for path in
+        ["/lb/nobody", "/lb/nobody/explain", "/lb/nobody/changes", "/lb/users", "/lb/a%20b", "/lb/%2e%2e%2f"]
+    {
         let (status, _, page) = server.ask("GET", path).await;
         assert_eq!(status, 404, "{path}");
         assert!(page["error"].as_str().unwrap().contains("has no balancer"), "{path}: {page}");

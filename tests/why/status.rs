@@ -1,5 +1,7 @@
 use super::*;
-use crate::support::{Fake, Pull, advance, balancer, chain, fixed, instance, list, over, refused, settle, with};
+use crate::support::{
+    Fake, Pull, advance, balancer, chain, fixed, instance, list, over, refused, settle, with,
+};
 use evenkeel::health::HealthCheck;
 use evenkeel::observe::{InstanceCondition, InstanceStatus, Page, ServiceStatus};
 use evenkeel::policy::{LeastRequest, PeakEwma, RoundRobin};
@@ -45,8 +47,11 @@ async fn an_instance_that_refuses_is_skipped_then_due_then_probing_then_back() {
     let status = lb.status();
     let b = row(&status, "b");
     assert_eq!((b.state, b.for_ms, b.left_ms), (InstanceCondition::Skipped, Some(250), Some(750)));
-    assert_eq!(b.reason.as_deref(), Some("calls could not be sent, 1 back-offs in a row"));
-    assert_eq!((status.counts.in_use, status.counts.skipped, status.verdict.join("")), (2, 1, "1 of 3 out of use".into()));
+    assert_eq!(b.reason.as_deref(), Some("calls could not be sent: back-off 1 in a row"));
+    assert_eq!(
+        (status.counts.in_use, status.counts.skipped, status.verdict.join("")),
+        (2, 1, "1 of 3 out of use".into())
+    );
     assert_eq!(status.instances[0].id, "b", "what is wrong stands first");
     assert!(status.to_string().contains("skipped"), "{status}");
     advance(0.75).await;
@@ -111,7 +116,8 @@ async fn who_is_left_out_is_told_by_which_stage_and_why() {
     let down = instance("down").to_builder().status(Status::Down).build().unwrap();
     let draining = instance("draining").to_builder().status(Status::Draining).zone("eu-1a").build().unwrap();
     let light = instance("light").to_builder().with_metadata("weight", "0").build().unwrap();
-    let mut all = vec![down, draining, light, zoned("here", "EU-1A"), zoned("far", "eu-1b"), instance("sick")];
+    let mut all =
+        vec![down, draining, light, zoned("here", "EU-1A"), zoned("far", "eu-1b"), instance("sick")];
     all.push(zoned("here", "EU-1A"));
     let shape = |chain: evenkeel::SupplierBuilder| {
         chain.with_zone_preference("eu-1a").with_health_checks(HealthCheck::new(probe.clone()))
@@ -128,7 +134,10 @@ async fn who_is_left_out_is_told_by_which_stage_and_why() {
     assert_eq!(told("down"), said(InstanceCondition::Down, "status", "its status is down"));
     let better = "its status is draining, and a better one is there";
     assert_eq!(told("draining"), said(InstanceCondition::Draining, "status", better));
-    assert_eq!(told("light"), said(InstanceCondition::Draining, "weight", "its weight is 0, which drains it"));
+    assert_eq!(
+        told("light"),
+        said(InstanceCondition::Draining, "weight", "its weight is 0, which drains it")
+    );
     let (state, stage, reason) = told("sick");
     assert_eq!((state, stage.as_str()), (InstanceCondition::LeftOut, "health"));
     assert!(reason.starts_with("1 health checks failed in a row, the last with "), "{reason}");
@@ -138,7 +147,8 @@ async fn who_is_left_out_is_told_by_which_stage_and_why() {
     let counts = status.counts;
     assert_eq!((counts.known, counts.in_use, counts.down, counts.draining, counts.left_out), (6, 1, 1, 2, 2));
     assert_eq!((status.zone.own.as_deref(), status.zone.mode.as_str()), (Some("eu-1a"), "own"));
-    let stages: Vec<_> = status.stages.iter().map(|one| (one.stage.as_str(), one.before, one.after)).collect();
+    let stages: Vec<_> =
+        status.stages.iter().map(|one| (one.stage.as_str(), one.before, one.after)).collect();
     let wanted = [
         ("duplicates", 7, 6),
         ("weight", 6, 5),
@@ -157,14 +167,21 @@ async fn a_zone_preference_that_is_off_says_why_and_asking_probes_nobody() {
             .with_zone_preference(ZonePreference::new("eu-1a").with_min_local_instances(2))
             .with_health_checks(HealthCheck::new(probe.clone()))
     };
-    let lb = fixed(vec![zoned("a", "eu-1a"), zoned("b", "eu-1b"), zoned("c", "eu-1b")], shape, RoundRobin::default());
+    let lb = fixed(
+        vec![zoned("a", "eu-1a"), zoned("b", "eu-1b"), zoned("c", "eu-1b")],
+        shape,
+        RoundRobin::default(),
+    );
     lb.ready().await.unwrap();
     settle().await;
     let asked = probe.log().len();
     let version = lb.snapshot().unwrap().version();
     let status = (0..20).map(|_| lb.status()).last().unwrap();
     settle().await;
-    assert_eq!((status.zone.mode.as_str(), status.zone.why.as_deref()), ("all", Some("too few instances are in it")));
+    assert_eq!(
+        (status.zone.mode.as_str(), status.zone.why.as_deref()),
+        ("all", Some("too few instances are in it"))
+    );
     assert_eq!((probe.log().len(), lb.snapshot().unwrap().version()), (asked, version));
 }
 
@@ -186,7 +203,10 @@ async fn everybody_is_used_when_none_passes_or_none_is_in_use() {
     assert_eq!(lb.status().panic, None);
     refuse(&lb, "a").await;
     refuse(&lb, "b").await;
-    assert_eq!(lb.status().panic.as_deref(), Some("every instance is out of use: picks go to those all the same"));
+    assert_eq!(
+        lb.status().panic.as_deref(),
+        Some("every instance is out of use: picks go to those all the same")
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@ use std::fmt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
@@ -216,6 +216,7 @@ impl LoadBalancersBuilder {
             recipe,
             closed: AtomicBool::new(false),
             overrides: Mutex::default(),
+            overridden: AtomicU64::new(0),
             tasks: Mutex::default(),
         });
         let balancers = LoadBalancers { inner };

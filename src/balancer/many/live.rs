@@ -110,7 +110,7 @@ impl Inner {
             }
             *applied = effective;
         }
-        entry.balancer.core.driver.publish.set_overrides(overrides);
+        entry.balancer.core.driver.publish.change_overrides(|all| *all = overrides);
         changed
     }
 }

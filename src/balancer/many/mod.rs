@@ -10,7 +10,7 @@ mod why;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -65,8 +65,9 @@ struct Inner {
     map: Map,
     recipe: Recipe,
     closed: AtomicBool,
-    /// What the code overrides.
+    /// What the code overrides, and how often that changed.
     overrides: Mutex<Vec<Active>>,
+    overridden: AtomicU64,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -179,7 +180,8 @@ impl LoadBalancers {
         let recipe = &self.inner.recipe;
         let mut in_force = recipe.in_force.load_full();
         let (id, kept) = recipe.spelling(&given, &in_force);
-        let (properties, _) = self.inner.effective(&in_force.properties, id.as_str());
+        let overridden = self.inner.overridden.load(Ordering::Acquire);
+        let (properties, overrides) = self.inner.effective(&in_force.properties, id.as_str());
         let balancer = recipe.build(&id, &properties)?;
         if self.inner.closed.load(Ordering::Acquire) {
             drop(balancer.core.driver.shut());
@@ -187,7 +189,9 @@ impl LoadBalancers {
         }
         let entry = self.inner.map.insert(&Entry::new(id, balancer, kept, properties));
         Inner::attend(&self.inner, &entry);
-        self.inner.settle(&entry);
+        if !overrides.is_empty() || self.inner.overridden.load(Ordering::Acquire) != overridden {
+            self.inner.settle(&entry);
+        }
         // Changed properties are applied to what is in the map; this service may have come a moment too late.
         loop {
             let now = recipe.in_force.load_full();

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use super::map::Entry;
@@ -144,6 +145,7 @@ impl LoadBalancers {
             all.retain(|one| !one.is_over());
             all.push(active);
         }
+        self.inner.overridden.fetch_add(1, Ordering::AcqRel);
         self.inner.settle_all();
         Ok(id)
     }
@@ -155,6 +157,7 @@ impl LoadBalancers {
             let position = all.iter().position(|one| one.id == Some(id));
             position.map(|at| all.remove(at)).is_some_and(|one| !one.is_over())
         };
+        self.inner.overridden.fetch_add(1, Ordering::AcqRel);
         self.inner.settle_all();
         found
     }

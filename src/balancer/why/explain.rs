@@ -68,13 +68,17 @@ impl LoadBalancer {
             before: 0,
             left_off: 0,
         };
+        let mut panicked = false;
         let way = snapshot.as_deref().and_then(|snapshot| {
-            let way = walk(snapshot, request, 0, Some(&mut explanation.narrowed))?;
-            Some((snapshot, way))
+            let narrowed = &mut explanation.narrowed;
+            let way = catch_unwind(AssertUnwindSafe(|| walk(snapshot, request, 0, Some(narrowed))));
+            panicked = way.is_err();
+            Some((snapshot, way.ok()??))
         });
         let Some((snapshot, way)) = way else {
             explanation.answer.error = Some(match &snapshot {
                 _ if facts.closed => self.error(ChooseErrorKind::Closed).to_string(),
+                _ if panicked => "a request stage panicked".to_owned(),
                 Some(snapshot) => self.no_instances(snapshot, snapshot.reason).to_string(),
                 None => match self.last_error() {
                     Some(error) => safe(&self.error(ChooseErrorKind::Supply(error)).to_string()),

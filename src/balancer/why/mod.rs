@@ -47,6 +47,7 @@ impl LoadBalancer {
                 instance: noted.instance.map(|instance| instance.to_string()),
                 detail: safe(&noted.detail),
                 times: noted.times,
+                first_age_ms: millis(noted.first.elapsed()),
             }
         };
         service.noted().into_iter().map(one).collect()

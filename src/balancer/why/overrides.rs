@@ -210,12 +210,12 @@ impl Wake for Ring {
 impl Ring {
     fn end(&self) {
         let Some(driver) = self.driver.upgrade() else { return };
-        let all = driver.publish.overrides.in_force();
-        let ended = |one: &Active| one.is_over();
-        let unpinned = all.iter().any(|one| ended(one) && one.preset().is_some());
-        if all.iter().any(ended) {
-            driver.publish.set_overrides(all.into_iter().filter(|one| !ended(one)).collect());
-        } else {
+        let mut unpinned = false;
+        let changed = driver.publish.change_overrides(|all| {
+            unpinned = all.iter().any(|one| one.is_over() && one.preset().is_some());
+            all.retain(|one| !one.is_over());
+        });
+        if !changed {
             driver.publish.overrides.arm(&driver.publish.service.back_off().0);
         }
         if let Some(unpin) = self.unpin.get().filter(|_| unpinned) {
@@ -275,12 +275,19 @@ impl Overrides {
 }
 
 impl Board {
-    /// Puts these in force in place of those before.
-    pub(in crate::balancer) fn set_overrides(&self, all: Vec<Active>) {
-        let before = std::mem::replace(&mut *self.overrides.active.lock(), all.clone());
-        if before == all {
-            return;
-        }
+    /// Puts others in force; whether they differ from those before.
+    pub(in crate::balancer) fn change_overrides(&self, change: impl FnOnce(&mut Vec<Active>)) -> bool {
+        let (before, all) = {
+            let mut active = self.overrides.active.lock();
+            let before = active.clone();
+            change(&mut active);
+            if *active == before {
+                // Those of before, whose ends are armed.
+                *active = before;
+                return false;
+            }
+            (before, active.clone())
+        };
         let service = self.service.id();
         for one in before.iter().filter(|one| !all.contains(one)) {
             let how = if one.is_over() { "its time is over" } else { "it was taken back" };
@@ -296,6 +303,7 @@ impl Board {
         self.service.set_ejection_off(self.overrides.ejection_off());
         self.recompute();
         self.overrides.arm(&self.service.back_off().0);
+        true
     }
 }
 
@@ -338,25 +346,12 @@ impl LoadBalancer {
             return Err(OverrideError::new(&over, why));
         }
         let (id, active) = resolve(over, &self.service_state().wall())?;
-        self.change_overrides(|all| all.push(active));
+        self.core.driver.publish.change_overrides(|all| all.push(active));
         Ok(id)
     }
 
     /// Ends an override before its time; whether it was in force.
     pub fn end_override(&self, id: OverrideId) -> bool {
-        let mut found = false;
-        self.change_overrides(|all| {
-            let before = all.len();
-            all.retain(|one| one.id != Some(id));
-            found = all.len() < before;
-        });
-        found
-    }
-
-    fn change_overrides(&self, change: impl FnOnce(&mut Vec<Active>)) {
-        let board = &self.core.driver.publish;
-        let mut all = board.overrides.in_force();
-        change(&mut all);
-        board.set_overrides(all);
+        self.core.driver.publish.change_overrides(|all| all.retain(|one| one.id != Some(id)))
     }
 }

@@ -49,7 +49,7 @@ impl Subject<'_> {
         };
         let (reason, for_ms, left_ms) = match (how, known) {
             (InstanceCondition::Skipped, Some(known)) => (
-                Some(format!("calls could not be sent, {} back-offs in a row", known.failures)),
+                Some(format!("calls could not be sent: back-off {} in a row", known.failures)),
                 ago(known.since),
                 left(known.until),
             ),
@@ -61,13 +61,8 @@ impl Subject<'_> {
             }
             (InstanceCondition::Failing, Some(known)) => {
                 let reason = match known.counted {
-                    0 => format!(
-                        "its last answer was a failure, {} rows of them; nothing counts as load now",
-                        known.rows
-                    ),
-                    calls => {
-                        format!("failures count as {calls} calls in flight, {} rows of them", known.rows)
-                    }
+                    0 => "its last answer that counts was a failure; nothing counts as load now".to_owned(),
+                    calls => format!("its failures count as {calls} calls in flight"),
                 };
                 (Some(reason), ago(known.since), left(known.relieved))
             }

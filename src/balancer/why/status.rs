@@ -230,7 +230,10 @@ fn verdict(status: &ServiceStatus) -> Vec<String> {
         said.push(format!("{} down", counts.down));
     }
     if !status.overrides.is_empty() {
-        said.push(format!("{} overrides", status.overrides.len()));
+        said.push(match status.overrides.len() {
+            1 => "an override is in force".to_owned(),
+            count => format!("{count} overrides are in force"),
+        });
     }
     if said.is_empty() {
         said.push("ok".to_owned());

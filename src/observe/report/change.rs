@@ -10,7 +10,7 @@ use crate::state::ChangeKind;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub struct Change {
-    /// Counts the changes of the service, from 1; a gap is a row of equal ones, see `times`.
+    /// Counts the changes of the service, from 1; where one is missing, an equal one stands behind it: see `times`.
     pub number: u64,
     /// When, on the clock on the wall: RFC 3339, in UTC.
     pub at: String,
@@ -22,19 +22,22 @@ pub struct Change {
     pub instance: Option<String>,
     /// What happened, or why.
     pub detail: String,
-    /// How often in a row it was the same, the last time at `at`.
+    /// How often it was the same lately, the last time at `at`.
     pub times: u32,
+    /// How long ago it was so first.
+    pub first_age_ms: u64,
 }
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}  {:>12} ago  {:<17}", self.at, Span(self.age_ms), self.kind)?;
-        if let Some(instance) = &self.instance {
-            write!(f, " {instance}")?;
+        let said = [self.instance.as_deref(), Some(&*self.detail).filter(|detail| !detail.is_empty())];
+        let said: Vec<&str> = said.into_iter().flatten().collect();
+        write!(f, "  {}", said.join(": "))?;
+        if self.times > 1 {
+            write!(f, " ({} times in {})", self.times, Span(self.first_age_ms))
+        } else {
+            Ok(())
         }
-        if !self.detail.is_empty() {
-            write!(f, ": {}", self.detail)?;
-        }
-        if self.times > 1 { write!(f, " ({} times)", self.times) } else { Ok(()) }
     }
 }

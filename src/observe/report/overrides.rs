@@ -30,6 +30,7 @@ impl fmt::Display for OverrideStatus {
         write!(f, "{}, until {} ({left} left), by {by}: {}", self.what, self.until, self.reason)?;
         match self.matches {
             Some(0) => f.write_str(" [it matches no listed instance]"),
+            Some(1) => f.write_str(" [one instance]"),
             Some(count) => write!(f, " [{count} instances]"),
             None => Ok(()),
         }
