@@ -396,7 +396,7 @@ impl Publish for Board {
 
     fn run_on(&self, runtime: &Handle) {
         self.service.run_on(runtime);
-        self.overrides.arm(&Some(runtime.clone()));
+        self.overrides.arm(Some(runtime));
     }
 
     fn note(&self, kind: ChangeKind, instance: Option<&ServiceInstance>, detail: Cow<'static, str>) {

@@ -46,7 +46,7 @@ fn entries_are_read_in_every_spelling_and_go_to_the_services_they_name() {
     let variables = [
         ("EVENKEEL_OVERRIDES_0_DRAIN_HOST", "h"),
         ("EVENKEEL_OVERRIDES_0_UNTIL", "2026-11-30T22:00:00Z"),
-        ("SPRING_CLOUD_LOADBALANCER_OVERRIDES_0_REASON", "r"),
+        ("EVENKEEL_OVERRIDES_0_REASON", "r"),
     ];
     let environment = properties.with_environment(variables).unwrap();
     assert_eq!(

@@ -86,7 +86,7 @@ impl LoadBalancer {
                 },
             });
             let lines = others(&facts, &HashSet::new(), &left_out(&facts.steps), None);
-            fill(&mut explanation, &facts, lines, None, &HashMap::new(), options);
+            fill(&mut explanation, &facts, &lines, None, &HashMap::new(), options);
             return explanation;
         };
         if let Some(refused) = way.refused {
@@ -94,8 +94,8 @@ impl LoadBalancer {
             let error = self.refused(snapshot, refused, request).to_string();
             explanation.answer.error = Some(safe(&error));
             let out = Some((stage, "the request must not be sent anywhere".to_owned()));
-            let lines = others(&facts, &HashSet::new(), &left_out(&facts.steps), out);
-            fill(&mut explanation, &facts, lines, None, &HashMap::new(), options);
+            let lines = others(&facts, &HashSet::new(), &left_out(&facts.steps), out.as_ref());
+            fill(&mut explanation, &facts, &lines, None, &HashMap::new(), options);
             return explanation;
         }
         explanation.wanted = way.wanted.map(|state| state.instance().to_string());
@@ -114,7 +114,7 @@ impl LoadBalancer {
         explanation.dry_run = (options.picks() > 0).then_some(dry.run);
         explanation.scores = scores.as_ref().map(|scores| scores.what().to_owned());
         let lines = lines(&facts, &way, request, &steps);
-        fill(&mut explanation, &facts, lines, scores.as_ref(), &shares, options);
+        fill(&mut explanation, &facts, &lines, scores.as_ref(), &shares, options);
         explanation
     }
 
@@ -328,7 +328,7 @@ fn lines(facts: &Facts, way: &Way<'_>, request: &Request<'_>, steps: &[Step]) ->
         }
         wider = view.wider.as_deref();
     }
-    lines.extend(others(facts, &seen, &left_out(&facts.steps), of_group));
+    lines.extend(others(facts, &seen, &left_out(&facts.steps), of_group.as_ref()));
     // Stable: of one standing, in the order of first sight.
     lines.sort_by_key(|line| line.standing);
     lines
@@ -339,7 +339,7 @@ fn others(
     facts: &Facts,
     seen: &HashSet<u64>,
     out: &LeftOut,
-    of_group: Option<(String, String)>,
+    of_group: Option<&(String, String)>,
 ) -> Vec<Line> {
     let rest = facts.listed.iter().filter(|instance| !seen.contains(&instance.identity_hash()));
     let line = |instance: &ServiceInstance| Line {
@@ -349,7 +349,7 @@ fn others(
         left_out: out
             .get(&instance.identity_hash())
             .cloned()
-            .or_else(|| of_group.clone().map(|(stage, why)| (stage, Some(why)))),
+            .or_else(|| of_group.map(|(stage, why)| (stage.clone(), Some(why.clone())))),
         at: None,
     };
     rest.map(line).collect()
@@ -358,7 +358,7 @@ fn others(
 fn fill(
     explanation: &mut Explanation,
     facts: &Facts,
-    lines: Vec<Line>,
+    lines: &[Line],
     scores: Option<&Scores>,
     shares: &HashMap<u64, u32>,
     options: ExplainOptions,

@@ -216,7 +216,7 @@ impl Ring {
             all.retain(|one| !one.is_over());
         });
         if !changed {
-            driver.publish.overrides.arm(&driver.publish.service.back_off().0);
+            driver.publish.overrides.arm(driver.publish.service.back_off().0.as_ref());
         }
         if let Some(unpin) = self.unpin.get().filter(|_| unpinned) {
             unpin();
@@ -262,7 +262,7 @@ impl Overrides {
     }
 
     /// Has the next end noticed.
-    pub(in crate::balancer) fn arm(&self, runtime: &Option<Handle>) {
+    pub(in crate::balancer) fn arm(&self, runtime: Option<&Handle>) {
         let next = self.active.lock().iter().map(|one| one.until).min();
         let (Some(next), Some(runtime)) = (next, runtime) else { return };
         let Some(ring) = self.ring.get().and_then(Weak::upgrade) else { return };
@@ -302,7 +302,7 @@ impl Board {
         }
         self.service.set_ejection_off(self.overrides.ejection_off());
         self.recompute();
-        self.overrides.arm(&self.service.back_off().0);
+        self.overrides.arm(self.service.back_off().0.as_ref());
         true
     }
 }

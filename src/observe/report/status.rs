@@ -116,6 +116,7 @@ pub struct GuardStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 pub struct LookUpStatus {
     /// One runs now.
     pub busy: bool,

@@ -9,6 +9,7 @@ use crate::discovery::{SourceHealth, SupplyError};
 
 /// The state of the look-ups at one moment.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 pub(crate) struct Sight {
     pub(crate) health: SourceHealth,
     /// When the source failed last, also if it answered since, and when it is asked again after that.
