@@ -84,7 +84,7 @@ impl Serialize for Override {
             OverrideEnd::Unset => {}
             OverrideEnd::At(at) => map.serialize_entry("until", &wall::format(at))?,
             OverrideEnd::After(span) => {
-                map.serialize_entry("for", &super::duration::format_duration(span))?
+                map.serialize_entry("for", &super::duration::format_duration(span))?;
             }
         }
         map.serialize_entry("reason", &self.reason)?;

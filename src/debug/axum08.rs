@@ -48,14 +48,14 @@ pub fn debug_router(balancers: &LoadBalancers) -> Router {
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct Services {
-    services: Vec<Service>,
+    services: Vec<Line>,
     /// Named by the code or the properties; nobody has called them.
     never_called: Vec<String>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Service {
+struct Line {
     service: String,
     version: Option<u64>,
     age_ms: Option<u64>,
@@ -80,11 +80,11 @@ struct Fault {
 }
 
 async fn services(State(balancers): State<LoadBalancers>) -> Response<Body> {
-    let mut services: Vec<Service> = balancers
+    let mut services: Vec<Line> = balancers
         .balancers()
         .map(|balancer| {
             let snapshot = balancer.snapshot();
-            Service {
+            Line {
                 service: balancer.service_id().to_string(),
                 version: snapshot.as_ref().map(|snapshot| snapshot.version()),
                 age_ms: snapshot.as_ref().map(|snapshot| millis(snapshot.age())),

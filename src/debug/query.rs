@@ -24,15 +24,12 @@ fn resolved(text: &str) -> Cow<'_, str> {
             (b'%', Some(high), Some(low)) => u8::try_from(high * 16 + low).ok(),
             _ => None,
         };
-        match escaped {
-            Some(byte) => {
-                out.push(byte);
-                at += 3;
-            }
-            None => {
-                out.push(if bytes[at] == b'+' { b' ' } else { bytes[at] });
-                at += 1;
-            }
+        if let Some(byte) = escaped {
+            out.push(byte);
+            at += 3;
+        } else {
+            out.push(if bytes[at] == b'+' { b' ' } else { bytes[at] });
+            at += 1;
         }
     }
     Cow::Owned(String::from_utf8_lossy(&out).into_owned())

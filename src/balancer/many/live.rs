@@ -12,7 +12,7 @@ use super::Inner;
 use super::map::Entry;
 use super::why::differences;
 use crate::BuildError;
-use crate::config::Properties;
+use crate::config::{LoadBalancerProperties, Properties};
 use crate::observe::ChangeKind;
 
 /// The tasks that follow properties, and the file behind them.
@@ -88,30 +88,38 @@ impl Inner {
         entry.off.store(!effective.enabled, Ordering::Relaxed);
         let changed = *applied != effective;
         if changed {
-            if !effective.enabled {
-                let service = entry.balancer.service_state();
-                service.note(ChangeKind::ConfigApplied, None, "balancing is off (enabled: false)");
-            } else {
-                match self.recipe.chain(&entry.id, &effective).build() {
-                    Ok(supplier) => {
-                        let policy = self.recipe.policy(&entry.id, &effective);
-                        let calls = self.recipe.calls(&entry.id, &effective);
-                        entry.balancer.reconfigure(supplier, policy, effective.allow_downgrade, calls);
-                        let detail = differences(&applied, &effective);
-                        entry.balancer.service_state().note(ChangeKind::ConfigApplied, None, detail);
-                    }
-                    // It was built a moment ago; a chain that the code shapes may say otherwise now.
-                    Err(error) => {
-                        tracing::error!(service = %entry.id, %error, "changed properties are not applied to a service");
-                        let service = entry.balancer.service_state();
-                        service.note(ChangeKind::ConfigRefused, None, error.to_string());
-                    }
-                }
-            }
+            self.reapply(entry, &applied, &effective);
             *applied = effective;
         }
         entry.balancer.core.driver.publish.change_overrides(|all| *all = overrides);
         changed
+    }
+
+    /// Gives a service another chain and policy, and notes it.
+    fn reapply(
+        &self,
+        entry: &Arc<Entry>,
+        before: &LoadBalancerProperties,
+        effective: &LoadBalancerProperties,
+    ) {
+        let service = entry.balancer.service_state();
+        if !effective.enabled {
+            service.note(ChangeKind::ConfigApplied, None, "balancing is off (enabled: false)");
+            return;
+        }
+        match self.recipe.chain(&entry.id, effective).build() {
+            Ok(supplier) => {
+                let policy = self.recipe.policy(&entry.id, effective);
+                let calls = self.recipe.calls(&entry.id, effective);
+                entry.balancer.reconfigure(supplier, policy, effective.allow_downgrade, calls);
+                service.note(ChangeKind::ConfigApplied, None, differences(before, effective));
+            }
+            // It was built a moment ago; a chain that the code shapes may say otherwise now.
+            Err(error) => {
+                tracing::error!(service = %entry.id, %error, "changed properties are not applied to a service");
+                service.note(ChangeKind::ConfigRefused, None, error.to_string());
+            }
+        }
     }
 }
 

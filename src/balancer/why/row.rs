@@ -69,7 +69,7 @@ impl Subject<'_> {
             (InstanceCondition::Gone, Some(known)) => {
                 (Some("it left the list, and calls to it are in flight".to_owned()), ago(known.gone), None)
             }
-            (InstanceCondition::Draining, _) => (self.drained(facts), None, None),
+            (InstanceCondition::Draining, _) => (Some(self.drained(facts)), None, None),
             _ => (self.left_out.and_then(|(_, why)| why.as_deref().map(safe)), None, None),
         };
         let latency = self.state.zip(known).filter(|(_, known)| known.is_paced).and_then(|(state, _)| {
@@ -102,10 +102,10 @@ impl Subject<'_> {
     }
 
     /// Who drains it.
-    fn drained(&self, facts: &Facts) -> Option<String> {
+    fn drained(&self, facts: &Facts) -> String {
         let word = facts.overrides.iter().find(|one| one.drains(self.instance)).map(super::Active::word);
         let own = self.left_out.and_then(|(_, why)| why.clone());
         let why = word.or(own).unwrap_or_else(|| format!("its status is {}", self.instance.status()));
-        Some(if self.spread { format!("used, since nothing else is left; {why}") } else { why })
+        if self.spread { format!("used, since nothing else is left; {why}") } else { why }
     }
 }

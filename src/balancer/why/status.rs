@@ -93,7 +93,7 @@ fn counts(facts: &Facts, all: &[(Subject<'_>, InstanceCondition)]) -> Counts {
         match how {
             InstanceCondition::InUse | InstanceCondition::Warming => counts.in_use += 1,
             InstanceCondition::Failing => {
-                (counts.in_use, counts.failing) = (counts.in_use + 1, counts.failing + 1)
+                (counts.in_use, counts.failing) = (counts.in_use + 1, counts.failing + 1);
             }
             InstanceCondition::Skipped => counts.skipped += 1,
             InstanceCondition::ProbeDue => counts.probe_due += 1,
