@@ -7,8 +7,8 @@
 //! | `/{service}/explain` | [`Explanation`](crate::observe::Explanation) of `?method=`, `?path=`, `?hint=`, `?header=name:value`, `?attribute=name=value`; `?picks=` |
 //! | `/{service}/changes` | the last [`Change`](crate::observe::Change)s |
 //!
-//! All of it is read-only: no page changes a balancer, makes one, or counts as its use. No page shows metadata, headers, cookies
-//! or secrets; addresses in errors are shown without their passwords. Still, it tells who runs where: serve it on a port for
+//! All of it is read-only: no page changes a balancer, makes one, or counts as its use. No page shows headers, cookies or
+//! secrets, nor metadata but for weights and the values that make groups; addresses in errors are shown without their passwords. Still, it tells who runs where: serve it on a port for
 //! operators, not for everybody.
 
 use axum::Router;

@@ -179,3 +179,39 @@ async fn a_list_of_thousands_does_not_push_everything_out() {
         ("and 2984 more", "and 2984 more")
     );
 }
+
+/// With a real file and a real clock, since a file that cannot be read is told by who follows it.
+#[tokio::test]
+async fn a_followed_file_that_cannot_be_read_is_noted_in_every_service() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("application.yml");
+    let write = |text: &str| {
+        let beside = path.with_extension("new");
+        std::fs::write(&beside, text).unwrap();
+        std::fs::rename(&beside, &path).unwrap();
+    };
+    write("evenkeel.zone: a");
+    let registry = SimpleDiscovery::new().with_instances("orders", list("a")).unwrap();
+    let balancers = LoadBalancers::builder(registry).watch_file(&path).build().unwrap();
+    balancers.get("orders").unwrap().ready().await.unwrap();
+    let until = |kind: ChangeKind| {
+        let balancers = balancers.clone();
+        async move {
+            let started = std::time::Instant::now();
+            loop {
+                let changes = balancers.change_log("orders").unwrap();
+                if let Some(change) = changes.into_iter().rfind(|change| change.kind == kind) {
+                    return change;
+                }
+                assert!(started.elapsed() < Duration::from_secs(20), "no {kind}");
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+    };
+    write("evenkeel.zone: b");
+    assert_eq!(until(ChangeKind::ConfigApplied).await.detail, "zone a -> b");
+    write("evenkeel.overrides: [{drain.zone: b, until: soon, reason: x}]");
+    let refused = until(ChangeKind::ConfigRefused).await;
+    assert!(refused.detail.contains("evenkeel.overrides[0].until = \"soon\""), "{}", refused.detail);
+    assert!(balancers.status("orders").unwrap().overrides.is_empty());
+}

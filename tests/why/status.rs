@@ -176,7 +176,10 @@ async fn a_zone_preference_that_is_off_says_why_and_asking_probes_nobody() {
     settle().await;
     let asked = probe.log().len();
     let version = lb.snapshot().unwrap().version();
-    let status = (0..20).map(|_| lb.status()).last().unwrap();
+    for _ in 0..20 {
+        drop(lb.status());
+    }
+    let status = lb.status();
     settle().await;
     assert_eq!(
         (status.zone.mode.as_str(), status.zone.why.as_deref()),
@@ -294,4 +297,38 @@ async fn json_has_kebab_case_names_times_in_ms_and_no_metadata() {
         assert!(!text.contains("hush"), "{text}");
     }
     assert!(serde_json::to_string(&lb.explain(&Request::EMPTY)).unwrap().contains("\"standing\":\"unfit\""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subset_says_whom_it_leaves_out_and_a_stage_that_panics_takes_no_report_with_it() {
+    #[derive(Debug)]
+    struct Moody(std::sync::atomic::AtomicBool);
+    impl evenkeel::supplier::ListStage for std::sync::Arc<Moody> {
+        fn name(&self) -> &str {
+            "moody"
+        }
+        fn rank(&self) -> evenkeel::supplier::Rank {
+            evenkeel::supplier::Rank::Filter(0)
+        }
+        fn apply(&self, _: &mut Vec<ServiceInstance>, cx: &evenkeel::supplier::StageCx<'_>) {
+            assert!(!cx.is_rehearsal() || !self.0.load(std::sync::atomic::Ordering::SeqCst), "on purpose");
+        }
+    }
+    let moody = std::sync::Arc::new(Moody(false.into()));
+    let stage = moody.clone();
+    let shape = |chain: evenkeel::SupplierBuilder| {
+        chain.with_subset(evenkeel::supplier::Subset::of_size(2).with_ordinal(0)).with_list_stage(stage)
+    };
+    let lb = fixed(list("a b c d"), shape, RoundRobin::default());
+    lb.ready().await.unwrap();
+    let status = lb.status();
+    assert_eq!((status.counts.in_use, status.counts.left_out), (2, 2));
+    let out = status.instances.iter().find(|one| one.state == InstanceCondition::LeftOut).unwrap();
+    assert_eq!(out.stage.as_deref(), Some("subset"));
+    assert_eq!(out.reason.as_deref(), Some("it is not one of the 2 of this client"));
+    moody.0.store(true, std::sync::atomic::Ordering::SeqCst);
+    let status = lb.status();
+    let moody = status.stages.iter().find(|one| one.stage == "moody").unwrap();
+    assert_eq!((moody.before, moody.after, moody.note.as_deref()), (4, 4, Some("it panicked")));
+    assert_eq!(status.counts.in_use, 2);
 }

@@ -240,7 +240,7 @@ pub(super) fn differences(old: &LoadBalancerProperties, new: &LoadBalancerProper
         ("policy", old.policy.to_string(), new.policy.to_string()),
         ("enabled", old.enabled.to_string(), new.enabled.to_string()),
         ("cache.ttl", format!("{:?}", old.cache.ttl), format!("{:?}", new.cache.ttl)),
-        ("zone", format!("{:?}", old.zone), format!("{:?}", new.zone)),
+        ("zone", zone(old), zone(new)),
         ("configurations", words(old), words(new)),
     ];
     let mut changed: Vec<String> = said
@@ -252,6 +252,10 @@ pub(super) fn differences(old: &LoadBalancerProperties, new: &LoadBalancerProper
         changed.push("other properties".to_owned());
     }
     changed.join(", ")
+}
+
+fn zone(properties: &LoadBalancerProperties) -> String {
+    properties.zone.clone().unwrap_or_else(|| "none".to_owned())
 }
 
 fn words(properties: &LoadBalancerProperties) -> String {

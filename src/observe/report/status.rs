@@ -55,7 +55,7 @@ pub struct ServiceStatus {
     pub counts: Counts,
     /// The instances of the page that was asked for; those that are not simply in use first.
     pub instances: Vec<InstanceStatus>,
-    /// How many were passed over before these, and how many follow.
+    /// How many were passed over before these.
     pub before: usize,
     /// How many follow behind these.
     pub left_off: usize,
