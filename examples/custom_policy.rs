@@ -36,6 +36,11 @@ impl Policy for Primaries {
 struct Tiers(Vec<Vec<usize>>);
 
 impl Picker for Tiers {
+    /// It keeps nothing of its own, so `explain` may try it out.
+    fn rehearses(&self) -> bool {
+        true
+    }
+
     /// Runs per request: no lock, no allocation, no clock. An instance that does not fit makes the wheel turn again.
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         self.0.iter().find_map(|members| {

@@ -16,6 +16,7 @@
 //! - [`runtimes`]: where background work runs
 //! - [`state`]: what can be read: snapshots, ages, errors
 //! - [`observing`]: meters, spans, the events of the log, alerts
+//! - [`why`]: the runbook: how a service is doing, why a request goes where it goes, what happened, and overrides
 //! - [`troubleshooting`]: by symptom, and which knob to turn
 //!
 //! Nothing here states a speed. What a pick costs on your machine is printed by the benches; [`policies`] names the
@@ -64,6 +65,9 @@ pub mod state {}
 
 #[doc = include_str!("guide/observing.md")]
 pub mod observing {}
+
+#[doc = include_str!("guide/why.md")]
+pub mod why {}
 
 #[doc = include_str!("guide/troubleshooting.md")]
 pub mod troubleshooting {}

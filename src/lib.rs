@@ -80,7 +80,8 @@
 //! - [`policy`]: round robin, random, least request, peak EWMA, consistent hashing, and how to write one
 //! - [`call`]: attempts and retries of a call, over any protocol
 //! - [`client`]: a client for anything that can be called, and changes to requests on their way
-//! - [`observe`]: who hears of calls; meters, spans and the log are in the [guide](guide::observing)
+//! - [`observe`]: who hears of calls, and reports: how a service is doing, why a request goes where it goes, what changed
+//!   ([guide](guide::why)); meters, spans and the log are in the [guide](guide::observing)
 //! - [`guide`]: how a list is kept, how a pick works, coming from Spring, what to do when something looks wrong
 //!
 //! # Features
@@ -89,6 +90,7 @@
 //! |---|---|---|
 //! | `config` | yes | property files in YAML, TOML and JSON |
 //! | `file` | yes | a registry in a file, warm start, property files that are followed; implies `config` |
+//! | `axum08` | no | pages for operators, as a router of axum 0.8 |
 //! | `metrics` | no | meters, through the facade `metrics` |
 //! | `reqwest` | no | the reqwest client |
 //! | `full` | no | all of the above |
@@ -114,6 +116,9 @@ pub mod call;
 mod choice;
 pub mod client;
 pub mod config;
+#[cfg(feature = "axum08")]
+#[cfg_attr(docsrs, doc(cfg(feature = "axum08")))]
+pub mod debug;
 pub mod discovery;
 #[cfg(feature = "file")]
 mod files;
@@ -138,12 +143,14 @@ mod sync;
 #[cfg(feature = "testkit")]
 #[cfg_attr(docsrs, doc(cfg(feature = "testkit")))]
 pub mod testkit;
+mod wall;
 
 /// Re-exported, since [`DiscoveryClient`](discovery::DiscoveryClient) is implemented with it.
 pub use async_trait::async_trait;
 pub use balancer::{
     ChooseError, ChooseErrorKind, ChooseExt, Choosing, LoadBalancer, LoadBalancerBuilder, LoadBalancers,
-    LoadBalancersBuilder, NotReady, ReactiveLoadBalancer, ServiceBuilder, Snapshot,
+    LoadBalancersBuilder, NotReady, OverrideError, OverrideId, ReactiveLoadBalancer, ServiceBuilder,
+    Snapshot, UnknownService,
 };
 pub use choice::{Choice, Failure, Lease, Outcome, RetryAfter, Track, TrackedBody};
 pub use future::BoxFuture;

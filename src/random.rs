@@ -1,5 +1,7 @@
 //! Chance: injected by a seed, or from the thread.
 
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Random numbers for one balancer.
@@ -14,6 +16,15 @@ pub(crate) struct Random {
 impl Random {
     pub(crate) fn new(seed: Option<u64>) -> Self {
         Self { seeded: seed.map(AtomicU64::new) }
+    }
+
+    /// What comes next, without taking it: from a seed the same numbers, else others, which are not the thread's either.
+    pub(crate) fn fork(&self) -> Self {
+        let state = match &self.seeded {
+            Some(counter) => counter.load(Ordering::Relaxed),
+            None => RandomState::new().build_hasher().finish(),
+        };
+        Self::new(Some(state))
     }
 
     /// Any `u64`, each alike.

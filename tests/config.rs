@@ -25,6 +25,8 @@ mod instances;
 mod live;
 #[path = "config/media_types.rs"]
 mod media_types;
+#[path = "config/overrides.rs"]
+mod overrides;
 #[path = "config/placeholders.rs"]
 mod placeholders;
 #[path = "config/profile_files.rs"]

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::StatusCode;
@@ -86,5 +87,76 @@ impl Server {
     /// As `kill -9`: the port is closed and every connection broken.
     pub fn kill(&self) {
         self.task.abort();
+    }
+}
+
+/// A server that can be broken in three ways, and mended.
+pub struct Broken {
+    pub name: String,
+    pub address: SocketAddr,
+    fails: Arc<AtomicBool>,
+    hangs: Arc<AtomicBool>,
+    task: tokio::sync::Mutex<tokio::task::JoinHandle<()>>,
+}
+
+impl Broken {
+    pub async fn start(name: &str) -> std::io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let (fails, hangs) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let task = tokio::spawn(listen(listener, Arc::clone(&fails), Arc::clone(&hangs)));
+        Ok(Self { name: name.to_owned(), address, fails, hangs, task: task.into() })
+    }
+
+    /// Nobody listens any more, and every connection is broken.
+    pub async fn refuse(&self) {
+        let mut task = self.task.lock().await;
+        task.abort();
+        let _ = (&mut *task).await;
+    }
+
+    /// Somebody listens again, at the same address.
+    pub async fn serve(&self) -> std::io::Result<()> {
+        let listener = TcpListener::bind(self.address).await?;
+        let task = tokio::spawn(listen(listener, Arc::clone(&self.fails), Arc::clone(&self.hangs)));
+        *self.task.lock().await = task;
+        Ok(())
+    }
+
+    /// Answers 503 at once.
+    pub fn fail(&self, yes: bool) {
+        self.fails.store(yes, Ordering::Relaxed);
+    }
+
+    /// Takes requests and does not answer them.
+    pub fn hang(&self, yes: bool) {
+        self.hangs.store(yes, Ordering::Relaxed);
+    }
+}
+
+async fn listen(listener: TcpListener, fails: Arc<AtomicBool>, hangs: Arc<AtomicBool>) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        let (fails, hangs) = (Arc::clone(&fails), Arc::clone(&hangs));
+        let service = service_fn(move |_: hyper::Request<hyper::body::Incoming>| {
+            let mut response = hyper::Response::new(Full::new(Bytes::from_static(b"well\n")));
+            let (fails, hangs) = (fails.load(Ordering::Relaxed), hangs.load(Ordering::Relaxed));
+            if fails {
+                *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+            }
+            async move {
+                // A healthy answer takes a little; who fails fast is faster.
+                let pause = match (hangs, fails) {
+                    (true, _) => Duration::from_secs(600),
+                    (false, true) => Duration::ZERO,
+                    (false, false) => Duration::from_millis(3),
+                };
+                tokio::time::sleep(pause).await;
+                Ok::<_, Infallible>(response)
+            }
+        });
+        let http = hyper::server::conn::http1::Builder::new();
+        connections.spawn(http.serve_connection(TokioIo::new(stream), service));
+        while connections.try_join_next().is_some() {}
     }
 }

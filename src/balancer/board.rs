@@ -1,5 +1,6 @@
 //! Where the lists of a driver become snapshots.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -19,11 +20,12 @@ use super::measured;
 use super::published::Published;
 use super::snapshot::{Confirmed, Snapshot};
 use super::tree::Build;
+use super::why::{self, Overrides};
 use crate::ServiceInstance;
-use crate::observe::Meters;
+use crate::observe::{ChangeKind, Meters};
 use crate::policy::{Cursor, Policy, Publishing};
 use crate::random::Random;
-use crate::state::{Crowd, Heard, Registry, ServiceState};
+use crate::state::{Crowd, Heard, InstanceState, Registry, ServiceState};
 use crate::supplier::driver::{LookUp, Publish};
 use crate::supplier::{Chain, Origin, Usable};
 
@@ -40,6 +42,8 @@ pub(crate) struct Board {
     calls: ArcSwap<CallSettings>,
     /// Made when the service is first measured, so that what was counted goes on when that is switched off and on.
     meters: OnceLock<Option<Meters>>,
+    /// What an operator overrides.
+    pub(super) overrides: Overrides,
     control: Mutex<Control>,
 }
 
@@ -61,7 +65,25 @@ pub(super) struct Control {
     before: Option<Arc<Snapshot>>,
 }
 
+/// What reports look at.
+pub(super) struct Look {
+    pub(super) chain: Chain,
+    pub(super) named: Vec<ServiceInstance>,
+    pub(super) states: Vec<Arc<InstanceState>>,
+    pub(super) open: bool,
+}
+
 impl Board {
+    /// Handles of what a report looks at; the lock is held for their copies only.
+    pub(super) fn look(&self) -> Look {
+        self.with(|control| Look {
+            chain: control.chain.clone(),
+            named: control.list.as_ref().map(|list| list.named.clone()).unwrap_or_default(),
+            states: control.registry.all().map(Arc::clone).collect(),
+            open: control.open,
+        })
+    }
+
     pub(crate) fn new(
         service: Arc<ServiceState>,
         chain: Chain,
@@ -78,6 +100,7 @@ impl Board {
             policy: ArcSwap::from_pointee(policy),
             calls: ArcSwap::default(),
             meters: OnceLock::new(),
+            overrides: Overrides::default(),
             control: Mutex::new(Control {
                 chain,
                 list: None,
@@ -195,14 +218,14 @@ impl Board {
         let current = self.snapshot.load_full();
         let known = u32::try_from(list.raw.len()).unwrap_or(u32::MAX);
         let service = self.service.id();
-        let mut named = list.named.clone();
+        let mut named = self.overrides.marked(list.named.clone());
         if control.chain.has_subset() {
             // In the order in which the members will stand, so that a stage before the groups is told the subsets that they
             // will have: those not seen yet get the next places, as the list tells them.
             named.sort_by_cached_key(|one| control.registry.uid_of(one).unwrap_or(u64::MAX));
         }
         let Usable { list: usable, reason, why, open } = control.chain.usable(named, service);
-        control.open = open;
+        let was_open = std::mem::replace(&mut control.open, open);
         let policy = self.policy();
         let needs = policy.needs();
         // Whoever hears of attempts hears how long they took.
@@ -296,6 +319,7 @@ impl Board {
                 suppressed = passed.suppressed(), "the list of instances changed"
             );
         }
+        why::note_snapshot(&self.service, current.as_deref(), &snapshot, (was_open, open));
         control.before = self.snapshot.swap(Some(snapshot));
         self.changes.send_replace(control.version);
         if let Some(meters) = &meters {
@@ -333,7 +357,12 @@ impl Publish for Board {
                 }
                 return false;
             };
-            self.rebuild(control, list, origin, now, false)
+            let before = control.list.as_ref().map(|list| list.named.clone());
+            let changed = self.rebuild(control, list, origin, now, false);
+            if let Some(list) = &control.list {
+                why::note_list(&self.service, before.as_deref(), &list.named);
+            }
+            changed
         })
     }
 
@@ -343,6 +372,7 @@ impl Publish for Board {
     }
 
     fn close(&self) {
+        self.overrides.cancel();
         let chain = self.with(|control| control.chain.clone());
         chain.close();
     }
@@ -383,6 +413,11 @@ impl Publish for Board {
 
     fn run_on(&self, runtime: &Handle) {
         self.service.run_on(runtime);
+        self.overrides.arm(Some(runtime));
+    }
+
+    fn note(&self, kind: ChangeKind, instance: Option<&ServiceInstance>, detail: Cow<'static, str>) {
+        self.service.note(kind, instance, detail);
     }
 
     fn looked_up(&self, end: LookUp) {

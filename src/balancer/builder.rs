@@ -1,10 +1,12 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
+use std::time::SystemTime;
 
 use super::LoadBalancer;
 use super::board::Board;
 use super::calls::CallSettings;
 use super::load_balancer::Handle;
+use super::why::Ring;
 use crate::config::{
     OutlierDetectionProperties, RetryProperties, SlowStartProperties, StatsProperties, XForwardedProperties,
 };
@@ -13,6 +15,7 @@ use crate::policy::{Policy, RoundRobin};
 use crate::state::{ServiceState, Sink};
 use crate::supplier::driver::Driver;
 use crate::supplier::{Chained, Hub, StickySession, Supplier};
+use crate::wall::WallClock;
 
 /// Builds a [`LoadBalancer`].
 ///
@@ -24,6 +27,7 @@ pub struct LoadBalancerBuilder {
     allow_downgrade: bool,
     calls: CallSettings,
     lifecycles: Vec<Arc<dyn Lifecycle>>,
+    wall: WallClock,
 }
 
 impl LoadBalancerBuilder {
@@ -34,6 +38,7 @@ impl LoadBalancerBuilder {
             allow_downgrade: false,
             calls: CallSettings::default(),
             lifecycles: Vec::new(),
+            wall: WallClock::default(),
         }
     }
 
@@ -130,6 +135,17 @@ impl LoadBalancerBuilder {
         self
     }
 
+    /// The clock on the wall, for the dates in reports and of overrides (default: the system's). Nothing else looks at it.
+    pub fn wall_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        self.wall = WallClock::of(clock);
+        self
+    }
+
+    pub(super) fn wall(mut self, clock: WallClock) -> Self {
+        self.wall = clock;
+        self
+    }
+
     pub(super) fn calls(mut self, calls: CallSettings) -> Self {
         self.calls = calls;
         self
@@ -140,6 +156,7 @@ impl LoadBalancerBuilder {
         let Supplier { base, chain, settings, runtime, seed, .. } = self.supplier;
         let service = Arc::new(ServiceState::seeded(base.service_id().clone(), seed));
         service.configure(self.allow_downgrade, settings.back_off);
+        service.set_wall(self.wall);
         let mut calls = self.calls;
         if !self.lifecycles.is_empty() {
             calls.lifecycles = Lifecycles::of(service.id(), &self.lifecycles);
@@ -149,7 +166,9 @@ impl LoadBalancerBuilder {
         let sink: Weak<dyn Sink> = Arc::downgrade(&driver) as Weak<dyn Sink>;
         service.set_sink(sink);
         chain.attach(&Hub::new(Arc::downgrade(&driver) as Weak<dyn Chained>));
-        LoadBalancer { core: Arc::new(Handle { driver }) }
+        let ring = Ring::new(&driver);
+        driver.publish.overrides.set_ring(&ring);
+        LoadBalancer { core: Arc::new(Handle { driver, ring }) }
     }
 }
 

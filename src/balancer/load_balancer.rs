@@ -9,6 +9,7 @@ use super::board::{Board, age};
 use super::calls::CallSettings;
 use super::snapshot::{Refused, Wanted};
 use super::view::Picked;
+use super::why::Ring;
 use super::{ChooseError, ChooseErrorKind, Choosing, LoadBalancerBuilder, ReactiveLoadBalancer, Snapshot};
 use crate::choice::{Failure, Outcome};
 use crate::discovery::{SourceHealth, SupplyError};
@@ -49,6 +50,8 @@ pub(crate) type Owner = std::sync::Weak<dyn std::any::Any + Send + Sync>;
 /// Counts the clones: when it goes, the balancer closes.
 pub(super) struct Handle {
     pub(super) driver: Arc<Driver<Board>>,
+    /// Hears when an override ends.
+    pub(super) ring: Arc<Ring>,
 }
 
 impl Drop for Handle {
@@ -289,18 +292,23 @@ impl LoadBalancer {
     }
 
     #[cold]
-    fn refused(&self, snapshot: &Snapshot, refused: Refused<'_>, request: &Request<'_>) -> ChooseError {
+    pub(super) fn refused(
+        &self,
+        snapshot: &Snapshot,
+        refused: Refused<'_>,
+        request: &Request<'_>,
+    ) -> ChooseError {
         let (reason, detail) = refused.stage.refusal(request, refused.groups);
         self.error(ChooseErrorKind::NoInstances { reason, known: snapshot.known, age: age(snapshot), detail })
     }
 
-    fn no_instances(&self, snapshot: &Snapshot, reason: Reason) -> ChooseError {
+    pub(super) fn no_instances(&self, snapshot: &Snapshot, reason: Reason) -> ChooseError {
         let detail = snapshot.why.clone().filter(|_| reason == snapshot.reason);
         self.error(ChooseErrorKind::NoInstances { reason, known: snapshot.known, age: age(snapshot), detail })
     }
 
     #[cold]
-    fn error(&self, kind: ChooseErrorKind) -> ChooseError {
+    pub(super) fn error(&self, kind: ChooseErrorKind) -> ChooseError {
         ChooseError::new(self.service_id(), kind)
     }
 

@@ -14,6 +14,7 @@ mod published;
 mod snapshot;
 mod tree;
 mod view;
+mod why;
 
 pub use builder::LoadBalancerBuilder;
 pub(crate) use calls::CallSettings;
@@ -22,8 +23,9 @@ pub use error::{ChooseError, ChooseErrorKind};
 pub use load_balancer::LoadBalancer;
 #[cfg(feature = "reqwest")]
 pub(crate) use load_balancer::Owner;
-pub use many::{LoadBalancers, LoadBalancersBuilder, NotReady, ServiceBuilder};
+pub use many::{LoadBalancers, LoadBalancersBuilder, NotReady, ServiceBuilder, UnknownService};
 pub use snapshot::Snapshot;
+pub use why::{OverrideError, OverrideId};
 
 use crate::{BoxFuture, Choice, Request};
 

@@ -8,9 +8,9 @@ use crate::{Choice, Request, Weight};
 
 /// A set to pick from - the whole list, or a group - with its picker. Built when the list changes, never after.
 pub(crate) struct View {
-    set: Set,
+    pub(super) set: Set,
     pub(super) weights: Option<Box<[Weight]>>,
-    picker: Box<dyn Picker>,
+    pub(super) picker: Box<dyn Picker>,
     /// Where the wheels stood when it was built.
     stood: [Stand; 2],
     /// Where to look when nothing is left here.

@@ -3,7 +3,9 @@
 use super::error::{Place, Warning};
 use super::key::{self, Token, uniform};
 use super::meaningless;
-use super::names::{self, ALIASES, INSTANCE_NAMES, KEYED, MAPS, PROPERTIES, ROUTE_NAMES, Shape};
+use super::names::{
+    self, ALIASES, INSTANCE_NAMES, KEYED, MAPS, OVERRIDE_NAMES, PROPERTIES, ROUTE_NAMES, Shape,
+};
 
 /// The family of keys one belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +142,7 @@ fn client(prefix: Prefix, rest: &[Token]) -> Result<Address, Unknown> {
         None => name,
     };
     let global_only = PROPERTIES.iter().any(|property| property.global_only && property.name == root(&name));
-    if global_only {
+    if global_only || root(&name) == "overrides" {
         let reason = "read for the whole process only, not below clients.<id>";
         return Err(Unknown::new(Some(format!("{}.{}", prefix.as_str(), root(&name))), reason));
     }
@@ -212,6 +214,9 @@ pub(crate) fn property_name(rest: &[Token], in_client: bool) -> Option<String> {
     if first.is("routing") {
         return route_name(&rest[1..]);
     }
+    if first.is("overrides") {
+        return override_name(&rest[1..]);
+    }
     if let Some(below) = below(rest, KEYED) {
         // A key of the map is data: it keeps its spelling but for the case, in which media types do not differ.
         let of = key::joined(below).to_ascii_lowercase();
@@ -265,6 +270,17 @@ fn route_name(rest: &[Token]) -> Option<String> {
     }
 }
 
+fn override_name(rest: &[Token]) -> Option<String> {
+    let (at, rest) = match rest {
+        // An empty list: no overrides.
+        [] => return Some("overrides".to_owned()),
+        [Token::Index { at, .. }, rest @ ..] => (*at, rest),
+        _ => return None,
+    };
+    let name = OVERRIDE_NAMES.iter().find(|name| below(rest, name).is_some_and(<[_]>::is_empty))?;
+    Some(format!("overrides{}.{name}", place_in_list(at)))
+}
+
 /// What to say of a key that is none of ours.
 fn unknown(below: &str, rest: &[Token], in_client: bool) -> Unknown {
     if let Some(reason) = meaningless::reason(meaningless::OURS, rest) {
@@ -276,16 +292,22 @@ fn unknown(below: &str, rest: &[Token], in_client: bool) -> Unknown {
             key::nearest(&key::joined(name), ROUTE_NAMES.iter().copied())
                 .map(|name| format!("{}.{name}", key::render(&rest[..2])))
         }
+        [overrides, Token::Index { .. }, name @ ..] if overrides.is("overrides") && !in_client => {
+            key::nearest(&key::joined(name), OVERRIDE_NAMES.iter().copied())
+                .map(|name| format!("{}.{name}", key::render(&rest[..2])))
+        }
         // Everything below it may be right: `client.billing.cache.ttl`.
         [first, _, ..] if !in_client && key::nearest(&first.text(), ["clients"]).is_some() => {
             Some(format!("clients.{}", key::render(&rest[1..])))
         }
         _ => key::nearest(
             &key::joined(rest),
-            known
-                .map(|property| property.name)
-                .chain(MAPS.iter().copied())
-                .chain([KEYED, "routing", "clients"]),
+            known.map(|property| property.name).chain(MAPS.iter().copied()).chain([
+                KEYED,
+                "routing",
+                "overrides",
+                "clients",
+            ]),
         )
         .map(str::to_owned),
     };

@@ -8,6 +8,7 @@ use super::forwarded::{StatsProperties, XForwardedProperties};
 use super::hash::HashProperties;
 use super::health::HealthCheckProperties;
 use super::outlier::OutlierDetectionProperties;
+use super::overrides::Override;
 use super::retry::RetryProperties;
 use super::setters::setters;
 use super::slow_start::SlowStartProperties;
@@ -116,6 +117,9 @@ pub struct LoadBalancerProperties {
     pub backoff: BackoffProperties,
     /// Whether an `https` request may go to an instance that is not secure. Default: `false`.
     pub allow_downgrade: bool,
+    /// What an operator overrides for a while: those that concern the service, whether their time has passed or not.
+    /// Default: none.
+    pub overrides: Vec<Override>,
 }
 
 impl Default for LoadBalancerProperties {
@@ -182,6 +186,7 @@ impl LoadBalancerProperties {
             connect_timeout: Duration::from_secs(1),
             backoff: BackoffProperties::default(),
             allow_downgrade: false,
+            overrides: Vec::new(),
         }
     }
 
@@ -271,6 +276,8 @@ impl LoadBalancerProperties {
         with_backoff(backoff: BackoffProperties) = backoff;
         /// Sets whether an `https` request may go to an instance that is not secure. Default: `false`.
         with_allow_downgrade(allow_downgrade: bool) = allow_downgrade;
+        /// Sets what an operator overrides for a while. Default: none.
+        with_overrides(overrides: impl IntoIterator<Item = Override>) = overrides.into_iter().collect();
     }
 }
 

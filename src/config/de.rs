@@ -23,7 +23,7 @@ impl<'de> Deserialize<'de> for LoadBalancerProperties {
         let (layer, problems) = layer(leaves);
         if problems.is_empty() {
             let none = Layer::default();
-            return Ok(effective::of_service([&layer, &none, &none], ""));
+            return Ok(effective::of_service([&layer, &none, &none], "", None));
         }
         Err(D::Error::custom(problems.join("; ")))
     }
@@ -52,6 +52,7 @@ fn layer(leaves: Vec<Leaf>) -> (Layer, Vec<String>) {
     layer.take(found, &mut issues);
     layer.check(&mut issues);
     layer.check_routes(&mut issues);
+    layer.check_overrides(&mut issues);
     // The place says nothing here: the format knows it.
     problems.extend(issues.problems.iter().map(|bad| bad.to_string().replacen("code: ", "", 1)));
     (layer, problems)

@@ -6,6 +6,7 @@ use super::choices::Preset;
 use super::key::fold;
 use super::layer::{self, Layer, Section, Setting};
 use super::names::{EAGER, HEALTH_PATH, KEYED, PROPERTIES, Shape};
+use super::overrides;
 use super::read;
 use std::collections::BTreeMap;
 
@@ -67,9 +68,13 @@ impl<'a> Stack<'a> {
 ///
 /// Every value was checked when its layer was read, so what a reader refuses here does not occur; it would leave the
 /// default.
-pub(crate) fn of_service(layers: [&Layer; 3], service: &str) -> LoadBalancerProperties {
+pub(crate) fn of_service(
+    layers: [&Layer; 3],
+    service: &str,
+    pinned: Option<Preset>,
+) -> LoadBalancerProperties {
     let stack = Stack::of(layers, service);
-    let mut properties = LoadBalancerProperties::for_preset(stack.preset());
+    let mut properties = LoadBalancerProperties::for_preset(pinned.unwrap_or_else(|| stack.preset()));
     for property in PROPERTIES {
         let _ = match property.shape {
             Shape::One(read) => stack.find(property.name).map(|setting| read(&mut properties, &setting.text)),
@@ -77,6 +82,11 @@ pub(crate) fn of_service(layers: [&Layer; 3], service: &str) -> LoadBalancerProp
                 stack.list(property.name).map(|section| read(&mut properties, &section.words(property.name)))
             }
         };
+    }
+    properties.preset = pinned.unwrap_or(properties.preset);
+    if let Some(section) = stack.list("overrides") {
+        let whole = overrides::all(section).into_iter().filter_map(|(whole, _)| whole.ok());
+        properties.overrides = whole.filter(|one| one.concerns(service)).collect();
     }
     if let Some(section) = stack.list("routing") {
         properties.routing = layer::routes(section).into_iter().map(|(route, ..)| route).collect();
@@ -97,5 +107,5 @@ pub(crate) fn of_process(layers: [&Layer; 3]) -> GlobalProperties {
     let eager = globals.into_iter().find(|section| section.has(EAGER)).map(|section| section.words(EAGER));
     GlobalProperties::default()
         .with_eager_load(eager.unwrap_or_default())
-        .with_cache_capacity(of_service(layers, "").cache.capacity)
+        .with_cache_capacity(of_service(layers, "", None).cache.capacity)
 }

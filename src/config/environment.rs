@@ -8,7 +8,9 @@ use super::error::{Issues, Place};
 use super::key;
 use super::layer::{Found, Layer, Leaf, Setting};
 use super::meaningless::{self, Meaningless};
-use super::names::{ALIASES, EAGER, INSTANCE_NAMES, KEYED, MAPS, PROPERTIES, ROUTE_NAMES, Shape};
+use super::names::{
+    ALIASES, EAGER, INSTANCE_NAMES, KEYED, MAPS, OVERRIDE_NAMES, PROPERTIES, ROUTE_NAMES, Shape,
+};
 use std::collections::{HashMap, HashSet};
 
 const PREFIXES: [(&str, Prefix); 4] = [
@@ -111,7 +113,8 @@ fn locate(prefix: Prefix, parts: &[String], known: &Known, ids: &Ids<'_>) -> Loc
         (_, [first, rest @ ..]) if first == "CLIENTS" => {
             let candidates = (1..rest.len()).filter_map(|end| {
                 let name = property_name(&rest[end..], known)?;
-                let ours = !PROPERTIES.iter().any(|property| property.global_only && property.name == name);
+                let ours = !name.starts_with("overrides")
+                    && !PROPERTIES.iter().any(|property| property.global_only && property.name == name);
                 ours.then_some((end, name))
             });
             // `ORDERS_ZOOKEEPER_ENABLED` is nothing of orders, and not the first property of another service.
@@ -244,6 +247,10 @@ fn property_name(parts: &[String], known: &Known) -> Option<String> {
             }
             let name = ROUTE_NAMES.iter().find(|name| spells(below, name))?;
             return Some(format!("routing{at}.{name}"));
+        }
+        [overrides, at, below @ ..] if overrides == "OVERRIDES" && !below.is_empty() => {
+            let name = OVERRIDE_NAMES.iter().find(|name| spells(below, name))?;
+            return Some(format!("overrides{}.{name}", place_in_list(index(at)?)));
         }
         _ => {}
     }

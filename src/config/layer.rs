@@ -5,6 +5,7 @@ use super::balancer::LoadBalancerProperties;
 use super::error::{Issues, Place, Problem};
 use super::key::{self, Token};
 use super::names::{self, KEYED, RETRYABLE, Shape};
+use super::overrides;
 use super::placeholder::Resolver;
 use super::read::{self, comma_list};
 use super::retry::RetryableError;
@@ -241,6 +242,17 @@ impl Layer {
         }
     }
 
+    /// Whether the overrides are whole: each does one thing, for a reason, until some time.
+    pub(crate) fn check_overrides(&self, issues: &mut Issues) {
+        for section in self.sections.values() {
+            for (whole, first) in overrides::all(section) {
+                if let Err(reason) = whole {
+                    issues.refuse_because(&first.key, &first.text, &first.place, reason);
+                }
+            }
+        }
+    }
+
     /// Looks at what single values cannot show: whether the routes are whole.
     pub(crate) fn check_routes(&self, issues: &mut Issues) {
         for section in self.sections.values() {
@@ -310,6 +322,16 @@ fn check(owner: &Owner, id: &str, name: &str, text: &str) -> Result<(), String> 
             Shape::List(read) => read(scratch, &comma_list(text).collect::<Vec<_>>()),
         }
         .map_err(str::to_owned);
+    }
+    match name.strip_prefix("overrides") {
+        Some("") if !text.trim().is_empty() => {
+            return Err("a list of overrides, overrides[0].reason and so on".into());
+        }
+        Some(one) if !one.is_empty() => {
+            let below = one.split_once('.').map_or("", |(_, below)| below);
+            return overrides::read(&mut overrides::Entry::default(), below, text).map_err(str::to_owned);
+        }
+        _ => {}
     }
     match name.strip_prefix("routing") {
         Some("") if !text.trim().is_empty() => Err("a list of routes, routing[0].metadata and so on".into()),

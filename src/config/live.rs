@@ -85,9 +85,12 @@ impl LiveProperties {
     }
 
     /// The same; returns the files to follow, those of a reload that failed as well, since one of them may be what has to
-    /// be mended. `None` if the first file cannot be read.
+    /// be mended, and why it failed. No files if the first cannot be read.
     #[cfg(feature = "file")]
-    pub(crate) fn reload_paths(&self, path: &std::path::Path) -> Option<Vec<std::path::PathBuf>> {
+    pub(crate) fn reload_paths(
+        &self,
+        path: &std::path::Path,
+    ) -> (Option<Vec<std::path::PathBuf>>, Option<ConfigError>) {
         let mut paths = None;
         let reloaded = self.reload(|current| {
             let properties = current.clone().with_file(path)?;
@@ -95,6 +98,8 @@ impl LiveProperties {
             Ok(properties)
         });
         // The error was logged.
-        reloaded.ok().and(paths).or_else(|| self.current().paths_of(path))
+        let error = reloaded.err();
+        let paths = paths.filter(|_| error.is_none()).or_else(|| self.current().paths_of(path));
+        (paths, error)
     }
 }

@@ -79,6 +79,7 @@ mod live;
 mod meaningless;
 mod names;
 mod outlier;
+mod overrides;
 mod placeholder;
 mod properties;
 mod read;
@@ -116,6 +117,7 @@ pub use outlier::{
     CircuitBreakerProperties, FailurePercentageProperties, OutlierDetectionProperties, OutlierMode,
     SuccessRateProperties,
 };
+pub use overrides::{Override, OverrideAction, OverrideEnd};
 pub use properties::Properties;
 #[cfg(feature = "config")]
 #[cfg_attr(docsrs, doc(cfg(feature = "config")))]

@@ -41,7 +41,7 @@ const fn one(
     Property { name, global_only: false, shape: Shape::One(read) }
 }
 
-/// Every property but the [`MAPS`], the one that is [`KEYED`], `routing` and `clients`, which are made of names of their own.
+/// Every property but the [`MAPS`], the one that is [`KEYED`], `routing`, `overrides` and `clients`, which are made of names of their own.
 pub(crate) const PROPERTIES: &[Property] = &[
     one("enabled", |to, text| put(&mut to.enabled, flag(text))),
     one("preset", |to, text| put(&mut to.preset, Preset::read(text).ok_or(Preset::ALLOWED))),
@@ -241,6 +241,19 @@ pub(crate) const EAGER: &str = "eager-load.clients";
 pub(crate) const ROUTE_NAMES: &[&str] =
     &["metadata", "header", "cookie", "query", "fallback", "percent", "hash", "unknown"];
 
+/// The names of one override, below `overrides[i]`; `for` is known to be refused with its reason.
+pub(crate) const OVERRIDE_NAMES: &[&str] = &[
+    "service",
+    "drain.instance",
+    "drain.host",
+    "drain.zone",
+    "ejection",
+    "preset",
+    "until",
+    "reason",
+    "for",
+];
+
 /// The names of one simple instance, below `instances.<service>[i]`; `metadata` has names below it.
 pub(crate) const INSTANCE_NAMES: &[&str] =
     &["uri", "host", "port", "secure", "instance-id", "metadata", "service-id"];
@@ -301,7 +314,7 @@ mod tests {
     #[test]
     fn no_two_names_are_spelt_alike_in_the_environment() {
         let mut names: Vec<&str> = PROPERTIES.iter().map(|property| property.name).collect();
-        names.extend(MAPS.iter().chain([&KEYED, &"routing", &"clients"]));
+        names.extend(MAPS.iter().chain([&KEYED, &"routing", &"overrides", &"clients"]));
         names.extend(ALIASES.iter().map(|(alias, _)| *alias));
         names.extend(crate::config::meaningless::OURS.iter().map(|(name, _)| *name));
         let spelt: BTreeSet<_> = names.iter().map(|name| uniform(name).replace('.', "")).collect();

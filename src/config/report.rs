@@ -8,6 +8,7 @@ use super::error::{Place, Warning};
 use super::key;
 use super::layer::{self, Setting};
 use super::names::{EAGER, HEALTH_PATH, KEYED, MAPS, MASK, PROPERTIES, SECRETS, Shape};
+use super::overrides::{self, OverrideEnd};
 use super::properties::Properties;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -226,6 +227,7 @@ impl Properties {
             });
         }
         entries.extend(routes(&stack));
+        entries.extend(overridden(&stack, id));
         entries.extend(self.reported_instances(id));
         entries.sort_by(|left, right| left.name.cmp(&right.name));
         Report { service: service.map(str::to_owned), entries, warnings: Vec::new(), ignored: Vec::new() }
@@ -248,6 +250,29 @@ impl Properties {
         let name = format!("spring.cloud.discovery.client.simple.instances.{id}");
         Some(ReportEntry { name, value, origin: Origin::Set(place.clone()) })
     }
+}
+
+/// Each override that concerns the service.
+fn overridden(stack: &Stack<'_>, service: &str) -> Vec<ReportEntry> {
+    let all = stack.list("overrides").map(overrides::all).unwrap_or_default();
+    let ours = all.into_iter().enumerate().filter_map(|(at, (whole, setting))| {
+        let whole = whole.ok().filter(|whole| whole.concerns(service))?;
+        let until = match whole.end {
+            OverrideEnd::At(at) => crate::wall::format(at),
+            _ => UNSET.to_owned(),
+        };
+        let value = format!("{whole} until {until}: {}", whole.reason);
+        let origin = Origin::Set(setting.place.clone());
+        Some(ReportEntry { name: format!("overrides[{at}]"), value, origin })
+    });
+    let mut entries: Vec<ReportEntry> = ours.collect();
+    if entries.is_empty() {
+        let origin =
+            stack.list("overrides").and_then(|section| section.first("overrides")).cloned().map(Origin::Set);
+        let (name, value) = ("overrides".to_owned(), NONE.to_owned());
+        entries.push(ReportEntry { name, value, origin: origin.unwrap_or(Origin::Default) });
+    }
+    entries
 }
 
 /// Each value of each route.

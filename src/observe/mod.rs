@@ -1,4 +1,5 @@
-//! What can be seen of calls from outside: the events of their life ([`Lifecycle`]), and meters (feature `metrics`).
+//! What can be seen from outside: the events of the life of calls ([`Lifecycle`]), meters (feature `metrics`), and reports:
+//! how a service is doing ([`ServiceStatus`]), why a request goes where it goes ([`Explanation`]), what changed ([`Change`]).
 //!
 //! The [guide](crate::guide::observing) has the meters, the events of the log and the fields of spans.
 
@@ -14,6 +15,7 @@ mod meters;
 // Without the feature nobody reads it.
 #[cfg_attr(not(feature = "metrics"), allow(dead_code))]
 mod reading;
+mod report;
 
 #[cfg(feature = "metrics")]
 pub use collector::Collector;
@@ -24,3 +26,11 @@ pub use lifecycle::Lifecycle;
 pub(crate) use lifecycle::Lifecycles;
 pub(crate) use meters::Meters;
 pub(crate) use reading::Reading;
+pub use report::{
+    Answer, Candidate, Change, Counts, DryRun, ExplainOptions, Explanation, GroupSize, GuardStatus,
+    InstanceCondition, InstanceStatus, ListStatus, LookUpStatus, Narrowing, OverrideStatus, Page,
+    RequestSummary, ServiceStatus, Share, SourceStatus, StageStatus, Standing, ZoneStatus,
+};
+pub(crate) use report::{millis, safe};
+
+pub use crate::state::ChangeKind;

@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use super::cx::unit;
 use super::tables::Alias;
-use super::{Candidates, PickCx, Picker, Policy};
+use super::{Candidates, PickCx, Picker, Policy, Scores};
 use crate::Weight;
 use crate::random::below;
 
@@ -119,6 +119,16 @@ pub(super) fn two_by_weight(alias: &Alias, cx: &mut PickCx<'_>) -> (usize, usize
 struct Plain;
 
 impl Picker for Plain {
+    fn rehearses(&self) -> bool {
+        true
+    }
+
+    fn scores(&self, cx: &mut PickCx<'_>) -> Option<Scores> {
+        let load = |at| f64::from(cx.state(at).load());
+        let of = (0..cx.len()).map(|at| Some(load(at))).collect();
+        Some(Scores::new("calls in flight, failures included; of two drawn by chance the fewer", of))
+    }
+
     #[inline]
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         better(cx, distinct, |cx, b, a| cx.state(b).load() < cx.state(a).load())
@@ -131,6 +141,20 @@ struct Weighted {
 }
 
 impl Picker for Weighted {
+    fn rehearses(&self) -> bool {
+        true
+    }
+
+    fn scores(&self, cx: &mut PickCx<'_>) -> Option<Scores> {
+        #[allow(clippy::cast_precision_loss)] // a report needs no more than 53 bits
+        let load = |at: usize| f64::from(cx.state(at).load()) * 1e3 / self.weights[at].thousandths() as f64;
+        let of = (0..cx.len()).map(|at| Some(load(at))).collect();
+        Some(Scores::new(
+            "calls in flight per weight, failures included; of two drawn by weight the fewer",
+            of,
+        ))
+    }
+
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         better(
             cx,

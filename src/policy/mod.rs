@@ -11,6 +11,7 @@ mod pinned;
 mod publishing;
 mod random;
 mod round_robin;
+mod scores;
 pub(crate) mod tables;
 
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use pinned::Pinned;
 pub(crate) use publishing::Publishing;
 pub use random::RandomPick;
 pub use round_robin::RoundRobin;
+pub use scores::Scores;
 
 use crate::choice::Outcome;
 use crate::state::{InstanceState, PaceSettings};
@@ -74,6 +76,19 @@ pub trait Picker: Send + Sync {
 
     /// The order of its turns, if it has one, so that the rotation goes on after the same instance in the next list.
     fn rotation(&self) -> Option<&dyn Rotation> {
+        None
+    }
+
+    /// Whether [`pick`](Self::pick) may be asked without a pick that follows: true for a picker that changes nothing but what
+    /// it is given, which is its [`PickCx`] (turns and random numbers of a dry run are copies). By default it may not, since a
+    /// picker may keep a counter of its own; a report then has no dry run of it.
+    fn rehearses(&self) -> bool {
+        false
+    }
+
+    /// What it goes by, for a report; nothing by default. It changes nothing, and may be slow.
+    fn scores(&self, cx: &mut PickCx<'_>) -> Option<Scores> {
+        let _ = cx;
         None
     }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::least_request::{better, distinct, two_by_weight};
 use super::tables::Alias;
-use super::{Candidates, Needs, PickCx, Picker, Policy};
+use super::{Candidates, Needs, PickCx, Picker, Policy, Scores};
 use crate::Weight;
 use crate::state::Decay;
 
@@ -91,6 +91,18 @@ fn load(cx: &mut PickCx<'_>, index: usize, decay: Decay) -> f32 {
 struct Plain(Decay);
 
 impl Picker for Plain {
+    fn rehearses(&self) -> bool {
+        true
+    }
+
+    fn scores(&self, cx: &mut PickCx<'_>) -> Option<Scores> {
+        let of = (0..cx.len()).map(|at| Some(f64::from(load(cx, at, self.0)) / 1e6)).collect();
+        Some(Scores::new(
+            "ms an answer takes x calls in flight and one; of two drawn by chance the smaller",
+            of,
+        ))
+    }
+
     #[inline]
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         better(cx, distinct, |cx, b, a| load(cx, b, self.0) < load(cx, a, self.0))
@@ -104,6 +116,18 @@ struct Weighted {
 }
 
 impl Picker for Weighted {
+    fn rehearses(&self) -> bool {
+        true
+    }
+
+    fn scores(&self, cx: &mut PickCx<'_>) -> Option<Scores> {
+        #[allow(clippy::cast_precision_loss)]
+        let weight = |at: usize| self.weights[at].thousandths() as f64 / 1e3;
+        let of =
+            (0..cx.len()).map(|at| Some(f64::from(load(cx, at, self.decay)) / 1e6 / weight(at))).collect();
+        Some(Scores::new("ms x calls in flight and one, per weight; of two drawn by weight the smaller", of))
+    }
+
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         #[allow(clippy::cast_precision_loss)]
         let weight = |i: usize| self.weights[i].thousandths() as f32;

@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Candidates, Needs, PickCx, Picker, Policy, Rotation, RoundRobin};
+use super::{Candidates, Needs, PickCx, Picker, Policy, Rotation, RoundRobin, Scores};
 use crate::choice::Outcome;
 use crate::state::InstanceState;
 
@@ -68,6 +68,20 @@ struct Pin {
 }
 
 impl Picker for Pin {
+    fn rehearses(&self) -> bool {
+        self.other.rehearses()
+    }
+
+    fn scores(&self, cx: &mut PickCx<'_>) -> Option<Scores> {
+        match self.at {
+            Some(pinned) if cx.fits(pinned) => {
+                let of = (0..cx.len()).map(|at| (at == pinned).then_some(1.0)).collect();
+                Some(Scores::new("1 for the pinned instance, which is in use", of))
+            }
+            _ => self.other.scores(cx),
+        }
+    }
+
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         match self.at {
             Some(at) if cx.fits(at) => Some(at),

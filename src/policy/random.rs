@@ -24,6 +24,10 @@ impl Policy for RandomPick {
 struct Plain;
 
 impl Picker for Plain {
+    fn rehearses(&self) -> bool {
+        true
+    }
+
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         cx.first_fit(|cx| below(cx.random(), cx.len()))
     }
@@ -32,6 +36,10 @@ impl Picker for Plain {
 struct Weighted(Alias);
 
 impl Picker for Weighted {
+    fn rehearses(&self) -> bool {
+        true
+    }
+
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         cx.first_fit(|cx| self.0.at(cx.random()))
     }

@@ -61,6 +61,10 @@ impl Policy for RoundRobin {
 struct Single;
 
 impl Picker for Single {
+    fn rehearses(&self) -> bool {
+        true
+    }
+
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         cx.fits(0).then_some(0)
     }
@@ -75,6 +79,10 @@ struct Plain {
 }
 
 impl Picker for Plain {
+    fn rehearses(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         cx.first_fit(|cx| {
@@ -103,6 +111,10 @@ impl Rotation for Plain {
 struct Weighted(Sequence);
 
 impl Picker for Weighted {
+    fn rehearses(&self) -> bool {
+        true
+    }
+
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         cx.first_fit(|cx| {
             let turn = cx.turn();

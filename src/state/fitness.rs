@@ -31,6 +31,15 @@ pub(crate) enum Claim {
     Taken,
 }
 
+/// How an instance may be used, for reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Usable,
+    Skipped,
+    ProbeDue,
+    Probing,
+}
+
 impl Default for Fitness {
     fn default() -> Self {
         Self(AtomicU8::new(USABLE))
@@ -90,6 +99,16 @@ impl Fitness {
     /// It answered. Whether it had been out of use.
     pub(crate) fn restore(&self) -> bool {
         self.0.fetch_and(WARMING, Ordering::AcqRel) & STATE != USABLE
+    }
+
+    /// How it may be used, for reports.
+    pub(crate) fn in_use(&self) -> Use {
+        match self.0.load(Ordering::Relaxed) & STATE {
+            USABLE => Use::Usable,
+            SKIPPED => Use::Skipped,
+            PROBE_DUE => Use::ProbeDue,
+            _ => Use::Probing,
+        }
     }
 
     /// Whether it is out of use, waiting for a probe included.

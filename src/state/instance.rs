@@ -6,8 +6,10 @@ use std::task::Wake;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use tokio::time::Instant;
 
 use self::out::Skip;
+use super::ChangeKind;
 use super::fitness::{Claim, Fitness};
 use super::load::Phantom;
 use super::meter::{Meter, Reported, Standing};
@@ -372,8 +374,13 @@ impl InstanceState {
         state.phantom.begin(skip.rows);
         let after = limits.after(skip.rows);
         skip.rows = skip.rows.saturating_add(1);
+        let (now, calls) = (Instant::now(), state.phantom.calls());
+        (skip.since, skip.relieved) = (skip.since.or(Some(now)), now.checked_add(after));
         // Under the lock, as in `relieve`: a good answer of this moment must not cancel an alarm that is armed after it.
         state.relief.arm(&runtime, after, Arc::new(Relief(Arc::downgrade(state))));
+        drop(skip);
+        let detail = format!("a failure counts as {calls} calls in flight for {} ms", after.as_millis());
+        state.service.note(ChangeKind::Failing, Some(&state.instance()), detail);
     }
 
     /// A good answer: failures before it count as nothing any more.
@@ -388,6 +395,12 @@ impl InstanceState {
         self.relief.cancel();
         skip.rows = 0;
         self.forgive(&mut skip);
+        skip.relieved = None;
+        if !self.fitness.is_skipped() {
+            skip.since = None;
+        }
+        drop(skip);
+        self.service.note(ChangeKind::Well, Some(&self.instance()), "a good answer");
     }
 }
 

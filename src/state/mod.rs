@@ -2,6 +2,7 @@
 
 mod behind;
 mod budget;
+mod changes;
 mod fitness;
 mod instance;
 mod load;
@@ -12,12 +13,15 @@ mod outlier;
 mod pace;
 mod registry;
 mod service;
+mod standing;
 mod tally;
 mod warmth;
 
-pub(crate) use fitness::Claim;
+pub use changes::ChangeKind;
+pub(crate) use changes::Noted;
 #[cfg(all(test, evenkeel_loom))]
 pub(crate) use fitness::Fitness;
+pub(crate) use fitness::{Claim, Use};
 pub use instance::InstanceState;
 pub(crate) use instance::{COUNTED, Heard, Told};
 #[cfg(feature = "metrics")]
@@ -29,4 +33,5 @@ pub(crate) use pace::Pace;
 pub(crate) use pace::{Decay, PaceSettings};
 pub(crate) use registry::Registry;
 pub(crate) use service::{BackOff, ServiceState, Sink};
+pub(crate) use standing::Condition;
 pub(crate) use warmth::{Shape, Warmth};

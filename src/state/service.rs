@@ -9,12 +9,14 @@ use tokio::time::Instant;
 use super::InstanceState;
 use super::behind::{Behind, Work};
 use super::budget::Budget;
+use super::changes::Changes;
 use super::outlier::Outliers;
 use super::pace::{Decay, PaceSettings};
 use super::warmth::{Warmth, WarmthCell};
 use crate::ServiceId;
 use crate::choice::Outcome;
 use crate::limit::Limit;
+use crate::wall::WallClock;
 
 /// Who hears of the end of a lease: the balancer. It is reached through the instance's state, so that a lease is one
 /// pointer and nothing below points upwards by type.
@@ -52,6 +54,9 @@ pub(crate) struct ServiceState {
     behind: Arc<Behind>,
     outliers: Outliers,
     warmth: WarmthCell,
+    /// The last changes, for who asks what happened.
+    pub(super) changes: Changes,
+    wall: OnceLock<WallClock>,
 }
 
 /// How often what may be logged of a service.
@@ -133,6 +138,26 @@ impl ServiceState {
             behind: Arc::default(),
             outliers: Outliers::new(seed),
             warmth: WarmthCell::default(),
+            changes: Changes::default(),
+            wall: OnceLock::new(),
+        }
+    }
+
+    /// The clock for dates; the system's unless one was set.
+    pub(crate) fn wall(&self) -> WallClock {
+        self.wall.get().cloned().unwrap_or_default()
+    }
+
+    /// Sets it, once, before anybody asks.
+    pub(crate) fn set_wall(&self, clock: WallClock) {
+        let _ = self.wall.set(clock);
+    }
+
+    /// An operator's override says that nobody is to be ejected now, or no longer says so; who is, is let back.
+    pub(crate) fn set_ejection_off(&self, off: bool) {
+        self.outliers.suspend(off);
+        if let Some(sink) = self.sink().filter(|_| off) {
+            sink.each(&mut |state| state.pardon());
         }
     }
 

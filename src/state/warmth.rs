@@ -57,6 +57,11 @@ impl WarmthCell {
         self.window.load(Ordering::Relaxed) != 0
     }
 
+    /// How long an instance is not warm yet that has been in use for `age` nanoseconds.
+    pub(super) fn left(&self, age: u64) -> Option<Duration> {
+        self.window.load(Ordering::Relaxed).checked_sub(age).map(Duration::from_nanos)
+    }
+
     /// The part of its share that an instance gets which has been in use for `age` nanoseconds; `None` once it is warm.
     pub(super) fn part(&self, age: u64) -> Option<f32> {
         let window = self.window.load(Ordering::Relaxed);

@@ -19,6 +19,7 @@ mod source;
 mod stage;
 mod stages;
 mod stream;
+mod trace;
 
 use std::fmt;
 
@@ -37,6 +38,8 @@ pub use stages::{
     ApiVersion, Duplicates, HintStage, MetadataRoute, SameInstance, Source, StatusStage, StickySession,
     Subset, WeightFn, WeightsStage, ZonePreference,
 };
+
+pub(crate) use trace::Step;
 
 use crate::discovery::Lists;
 use crate::{BoxFuture, ServiceId};

@@ -60,6 +60,13 @@ pub trait RequestStage: Send + Sync + fmt::Debug + 'static {
     /// The group for this request. Runs at every pick: no lock, no allocation, no clock.
     fn select(&self, request: &Request<'_>, groups: &Groups) -> Selection;
 
+    /// What [`select`](Self::select) would say after so many more picks of this request, for a report; by default what it
+    /// says now. A stage whose `select` changes something (it draws by chance) says it here without that.
+    fn rehearse(&self, request: &Request<'_>, groups: &Groups, picks: u32) -> Selection {
+        let _ = picks;
+        self.select(request, groups)
+    }
+
     /// Why [`select`](Self::select) said [`Selection::Nothing`], for the error of the caller: by default
     /// [`Reason::NoGroup`] without a word of its own.
     fn refusal(&self, request: &Request<'_>, groups: &Groups) -> (Reason, Option<String>) {

@@ -1,10 +1,12 @@
 use std::any::Any;
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::Chain;
+use crate::state::ChangeKind;
 use crate::{ServiceId, ServiceInstance};
 
 /// Where a list stage stands in the chain. The order of builder calls does not count.
@@ -73,6 +75,13 @@ pub trait ListStage: Send + Sync + fmt::Debug + 'static {
         let _ = hub;
     }
 
+    /// Why it leaves out `instance`, for a report; nothing by default, and then the name of the stage has to do. It is asked
+    /// for instances that [`apply`](Self::apply) left out of this list.
+    fn why_left_out(&self, instance: &ServiceInstance, cx: &StageCx<'_>) -> Option<String> {
+        let _ = (instance, cx);
+        None
+    }
+
     /// What the stage knows that its list does not say, for the one that takes its place when properties change.
     fn memory(&self) -> Option<Memory> {
         None
@@ -101,6 +110,7 @@ pub(crate) trait Chained: Send + Sync {
     fn recompute(&self);
     fn idle_for(&self) -> Duration;
     fn wake_me(&self);
+    fn note(&self, kind: ChangeKind, instance: Option<&ServiceInstance>, detail: Cow<'static, str>);
 }
 
 impl Hub {
@@ -119,6 +129,18 @@ impl Hub {
     pub fn wake_me(&self) {
         if let Some(chained) = self.0.upgrade() {
             chained.wake_me();
+        }
+    }
+
+    /// Has a change noted, for who asks the balancer what happened.
+    pub(crate) fn note(
+        &self,
+        kind: ChangeKind,
+        instance: Option<&ServiceInstance>,
+        detail: impl Into<Cow<'static, str>>,
+    ) {
+        if let Some(chained) = self.0.upgrade() {
+            chained.note(kind, instance, detail.into());
         }
     }
 
@@ -145,12 +167,13 @@ pub struct StageCx<'a> {
     chain: Option<&'a Chain>,
     rehearsal: bool,
     open: Cell<bool>,
+    off: RefCell<Option<String>>,
 }
 
 impl<'a> StageCx<'a> {
     pub(crate) fn new(service: &'a ServiceId, group: Option<&'a str>) -> Self {
-        let (why, open) = (RefCell::new(None), Cell::new(false));
-        Self { service, group, why, chain: None, rehearsal: false, open }
+        let (why, open, off) = (RefCell::new(None), Cell::new(false), RefCell::new(None));
+        Self { service, group, why, chain: None, rehearsal: false, open, off }
     }
 
     pub(crate) fn inside(self, chain: &'a Chain) -> Self {
@@ -162,7 +185,9 @@ impl<'a> StageCx<'a> {
         Self { rehearsal: true, ..self }
     }
 
-    pub(crate) fn is_rehearsal(&self) -> bool {
+    /// Whether nobody gets the list: a report asks what the stage would leave. A stage with effects of its own (a log, a
+    /// task, a memory) has none of them then.
+    pub fn is_rehearsal(&self) -> bool {
         self.rehearsal
     }
 
@@ -176,6 +201,15 @@ impl<'a> StageCx<'a> {
     /// Says why a stage leaves nothing of a list; it stands in the error of a caller.
     pub fn explain(&self, why: impl Into<String>) {
         *self.why.borrow_mut() = Some(why.into());
+    }
+
+    /// Says why the stage does nothing with this list although it is on: for a report.
+    pub fn switched_off(&self, why: impl Into<String>) {
+        *self.off.borrow_mut() = Some(why.into());
+    }
+
+    pub(crate) fn off(&self) -> Option<String> {
+        self.off.borrow_mut().take()
     }
 
     /// A stage would leave none, and therefore leaves all.

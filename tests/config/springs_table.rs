@@ -142,6 +142,7 @@ const OURS: &[&str] = &[
     "weight.zero",
     "weight.metadata-key",
     "routing",
+    "overrides",
     "cache.hard-age",
     "cache.refresh",
     "cache.warm-start",

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use evenkeel::call::call;
 use evenkeel::config::{
-    CacheProperties, Format, LiveProperties, Properties, RetryBudgetProperties, RetryProperties, Staleness,
-    StatsProperties,
+    CacheProperties, Format, LiveProperties, Override, Properties, RetryBudgetProperties, RetryProperties,
+    Staleness, StatsProperties,
 };
 use evenkeel::discovery::{
     DiscoveryClient, FileDiscovery, Lists, SimpleDiscovery, SimpleEntry, SupplyError, SupplyErrorKind,
@@ -507,6 +507,19 @@ async fn properties_that_change() {
     let text = "spring.cloud.loadbalancer.call-get-with-request-on-delegates: true";
     Properties::parse(text, Format::Yaml, "spring.yml").unwrap();
     one("a property is accepted and has no meaning here", "warning", "spring.yml");
+}
+
+#[tokio::test(start_paused = true)]
+async fn overrides_that_begin_and_end() {
+    let lb = over(chain("overridden", Pull::always("a b", Duration::ZERO)));
+    lb.ready().await.unwrap();
+    let drain = Override::drain_instance("a").lasting(Duration::from_secs(60)).because("OPS-17");
+    lb.override_with(drain).unwrap();
+    let said = one("an override is in force", "service", "overridden");
+    assert!(format!("{said:?}").contains("drain instance a"), "{said:?}");
+    advance(60.0).await;
+    settle().await;
+    one("an override ended", "service", "overridden");
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,8 @@ use std::fmt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::SystemTime;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -16,6 +17,7 @@ use crate::discovery::{DiscoveryClient, SimpleDiscovery};
 use crate::observe::Lifecycle;
 use crate::policy::Policy;
 use crate::supplier::BuildError;
+use crate::wall::WallClock;
 use crate::{ServiceId, SupplierBuilder};
 
 /// Builds [`LoadBalancers`].
@@ -45,6 +47,7 @@ pub struct LoadBalancersBuilder {
     stats: Option<StatsProperties>,
     runtime: Option<Handle>,
     seed: Option<u64>,
+    wall: WallClock,
 }
 
 /// What the code says of one service; it wins over every property.
@@ -98,6 +101,7 @@ impl LoadBalancersBuilder {
             stats: None,
             runtime: None,
             seed: None,
+            wall: WallClock::default(),
         }
     }
 
@@ -175,6 +179,12 @@ impl LoadBalancersBuilder {
         self
     }
 
+    /// The clock on the wall, for the dates in reports and of overrides (default: the system's). Nothing else looks at it.
+    pub fn wall_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        self.wall = WallClock::of(clock);
+        self
+    }
+
     /// The balancers. Every configured chain is checked now, and services of `eager-load` are looked up behind the caller
     /// if there is a tokio runtime.
     ///
@@ -197,13 +207,16 @@ impl LoadBalancersBuilder {
         let runtime = self.runtime.clone();
         let recipe = Recipe::new(self.discovery, live, code, self.lifecycles, self.runtime, self.seed)?
             .following(self.simple)
-            .measuring(self.stats);
+            .measuring(self.stats)
+            .dated(self.wall);
         let current = Arc::clone(&recipe.in_force.load().properties);
         let global = current.global();
         let inner = Arc::new(Inner {
             map: Map::new(global.cache_capacity),
             recipe,
             closed: AtomicBool::new(false),
+            overrides: Mutex::default(),
+            overridden: AtomicU64::new(0),
             tasks: Mutex::default(),
         });
         let balancers = LoadBalancers { inner };

@@ -10,16 +10,18 @@ use tokio::task::JoinHandle;
 
 use super::Inner;
 use super::map::Entry;
-use super::recipe::InForce;
+use super::why::differences;
 use crate::BuildError;
-use crate::config::Properties;
+use crate::config::{LoadBalancerProperties, Properties};
+use crate::observe::ChangeKind;
 
 /// The tasks that follow properties, and the file behind them.
 pub(super) fn follow(inner: &Arc<Inner>, runtime: &Handle, file: Option<PathBuf>) -> Vec<JoinHandle<()>> {
     let changes = inner.recipe.live.subscribe();
     let properties = runtime.spawn(apply_changes(Arc::downgrade(inner), changes));
     #[cfg(feature = "file")]
-    let file = file.map(|path| runtime.spawn(follow_file(inner.recipe.live.clone(), path)));
+    let file =
+        file.map(|path| runtime.spawn(follow_file(Arc::downgrade(inner), inner.recipe.live.clone(), path)));
     #[cfg(not(feature = "file"))]
     let file = file.map(|_| runtime.spawn(std::future::ready(())));
     std::iter::once(properties).chain(file).collect()
@@ -36,6 +38,7 @@ async fn apply_changes(inner: Weak<Inner>, mut changes: tokio::sync::watch::Rece
                 Ok(Ok(services)) => tracing::info!(services, "changed properties are in force"),
                 Ok(Err(error)) => {
                     tracing::error!(%error, "changed properties are not applied: the old ones stay in force");
+                    strong.refused(&error.to_string());
                 }
                 Err(panic) => {
                     let texts = (panic.downcast_ref::<&str>().copied(), panic.downcast_ref::<String>());
@@ -64,44 +67,64 @@ impl Inner {
                 self.recipe.chain(&entry.id, &effective).build()?;
             }
         }
-        let old = self.recipe.in_force.load_full();
         let new = Arc::new(self.recipe.next(properties));
         self.recipe.adopt(Arc::clone(&new));
         // A service that is made from here on looks at `in_force` again after it is in the map.
         let mut entries = self.map.entries();
         // Those that are named now come first, so that one that no longer is does not push them out.
         entries.sort_by_key(|entry| !new.is_named(&entry.id));
-        Ok(entries.into_iter().filter(|entry| self.settle(entry, &old, &new)).count())
+        Ok(entries.into_iter().filter(|entry| self.settle(entry)).count())
     }
 
-    /// Takes a service from the old properties to the new ones; whether they differ for it. State and rotations stay.
-    pub(super) fn settle(&self, entry: &Arc<Entry>, old: &InForce, new: &InForce) -> bool {
-        self.map.keep(entry, new.is_named(&entry.id));
-        let name = entry.id.as_str();
-        let effective = new.properties.effective(name);
+    /// Takes a service to the properties and overrides that count now; whether its properties differ by that. State and
+    /// rotations stay.
+    pub(super) fn settle(&self, entry: &Arc<Entry>) -> bool {
+        // Held to the end: of two at once the later one finds what counts by then.
+        let mut applied = entry.applied.lock();
+        let now = self.recipe.in_force.load_full();
+        self.map.keep(entry, now.is_named(&entry.id));
+        let (effective, overrides) = self.effective(&now.properties, entry.id.as_str());
+        let effective = effective.with_overrides([]);
         entry.off.store(!effective.enabled, Ordering::Relaxed);
-        if effective == old.properties.effective(name) {
-            return false;
+        let changed = *applied != effective;
+        if changed {
+            self.reapply(entry, &applied, &effective);
+            *applied = effective;
         }
-        if effective.enabled {
-            match self.recipe.chain(&entry.id, &effective).build() {
-                Ok(supplier) => {
-                    let policy = self.recipe.policy(&entry.id, &effective);
-                    let calls = self.recipe.calls(&entry.id, &effective);
-                    entry.balancer.reconfigure(supplier, policy, effective.allow_downgrade, calls);
-                }
-                // It was built a moment ago; a chain that the code shapes may say otherwise now.
-                Err(error) => {
-                    tracing::error!(service = %entry.id, %error, "changed properties are not applied to a service");
-                }
+        entry.balancer.core.driver.publish.change_overrides(|all| *all = overrides);
+        changed
+    }
+
+    /// Gives a service another chain and policy, and notes it.
+    fn reapply(
+        &self,
+        entry: &Arc<Entry>,
+        before: &LoadBalancerProperties,
+        effective: &LoadBalancerProperties,
+    ) {
+        let service = entry.balancer.service_state();
+        if !effective.enabled {
+            service.note(ChangeKind::ConfigApplied, None, "balancing is off (enabled: false)");
+            return;
+        }
+        match self.recipe.chain(&entry.id, effective).build() {
+            Ok(supplier) => {
+                let policy = self.recipe.policy(&entry.id, effective);
+                let calls = self.recipe.calls(&entry.id, effective);
+                entry.balancer.reconfigure(supplier, policy, effective.allow_downgrade, calls);
+                service.note(ChangeKind::ConfigApplied, None, differences(before, effective));
+            }
+            // It was built a moment ago; a chain that the code shapes may say otherwise now.
+            Err(error) => {
+                tracing::error!(service = %entry.id, %error, "changed properties are not applied to a service");
+                service.note(ChangeKind::ConfigRefused, None, error.to_string());
             }
         }
-        true
     }
 }
 
 #[cfg(feature = "file")]
-async fn follow_file(live: crate::config::LiveProperties, path: PathBuf) {
+async fn follow_file(inner: Weak<Inner>, live: crate::config::LiveProperties, path: PathBuf) {
     use crate::files::{FileWatcher, WatchSettings};
     use futures_util::future::select_all;
 
@@ -120,9 +143,11 @@ async fn follow_file(live: crate::config::LiveProperties, path: PathBuf) {
         // Reading is off the async workers. A failure is logged there, and what is in force stays.
         let paths = tokio::task::spawn_blocking(move || reloaded.reload_paths(&file)).await;
         // The file itself may name other profiles now, and each has a file, which may come into being.
-        if let Ok(Some(paths)) = paths
-            && paths != wanted
-        {
+        let (paths, error) = paths.unwrap_or_default();
+        if let (Some(error), Some(inner)) = (error, inner.upgrade()) {
+            inner.refused(&error.to_string());
+        }
+        if let Some(paths) = paths.filter(|paths| *paths != wanted) {
             wanted = paths;
             continue;
         }

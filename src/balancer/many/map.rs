@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::super::LoadBalancer;
 use crate::ServiceId;
+use crate::config::LoadBalancerProperties;
 use crate::instance::hash_name;
 
 /// How many parts the map has: an insertion copies one of them, so that 2 000 first uses copy 16 times less.
@@ -62,10 +63,18 @@ pub(super) struct Entry {
     overdue: AtomicBool,
     made: Instant,
     ttl: Duration,
+    /// What was applied last, but for the overrides; held while it changes.
+    pub(super) applied: Mutex<LoadBalancerProperties>,
 }
 
 impl Entry {
-    pub(super) fn new(id: ServiceId, balancer: LoadBalancer, kept: bool, ttl: Duration) -> Arc<Self> {
+    pub(super) fn new(
+        id: ServiceId,
+        balancer: LoadBalancer,
+        kept: bool,
+        properties: LoadBalancerProperties,
+    ) -> Arc<Self> {
+        let ttl = properties.cache.ttl;
         Arc::new(Self {
             id,
             balancer,
@@ -74,6 +83,7 @@ impl Entry {
             overdue: AtomicBool::new(false),
             made: Instant::now(),
             ttl,
+            applied: Mutex::new(properties.with_overrides([])),
         })
     }
 
@@ -120,6 +130,11 @@ impl Map {
             self.shards.sweep(SWEEP);
         }
         Some(entry)
+    }
+
+    /// The same for who only looks: the name does not count as used.
+    pub(super) fn peek(&self, name: &str) -> Option<Arc<Entry>> {
+        self.shards.find(name)
     }
 
     /// Marks a name as the one used last.

@@ -6,10 +6,11 @@ mod live;
 mod map;
 mod ready;
 mod recipe;
+mod why;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -19,8 +20,10 @@ use tokio::time::Instant;
 
 pub use builder::{LoadBalancersBuilder, ServiceBuilder};
 pub use ready::NotReady;
+pub use why::UnknownService;
 
 use super::LoadBalancer;
+use super::why::Active;
 use crate::config::{LoadBalancerProperties, Properties};
 use crate::discovery::{DiscoveryClient, SupplyError};
 use crate::supplier::BuildError;
@@ -62,6 +65,9 @@ struct Inner {
     map: Map,
     recipe: Recipe,
     closed: AtomicBool,
+    /// What the code overrides, and how often that changed.
+    overrides: Mutex<Vec<Active>>,
+    overridden: AtomicU64,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -174,20 +180,25 @@ impl LoadBalancers {
         let recipe = &self.inner.recipe;
         let mut in_force = recipe.in_force.load_full();
         let (id, kept) = recipe.spelling(&given, &in_force);
-        let properties = in_force.properties.effective(id.as_str());
+        let overridden = self.inner.overridden.load(Ordering::Acquire);
+        let (properties, overrides) = self.inner.effective(&in_force.properties, id.as_str());
         let balancer = recipe.build(&id, &properties)?;
         if self.inner.closed.load(Ordering::Acquire) {
             drop(balancer.core.driver.shut());
             return Ok(balancer);
         }
-        let entry = self.inner.map.insert(&Entry::new(id, balancer, kept, properties.cache.ttl));
+        let entry = self.inner.map.insert(&Entry::new(id, balancer, kept, properties));
+        Inner::attend(&self.inner, &entry);
+        if !overrides.is_empty() || self.inner.overridden.load(Ordering::Acquire) != overridden {
+            self.inner.settle(&entry);
+        }
         // Changed properties are applied to what is in the map; this service may have come a moment too late.
         loop {
             let now = recipe.in_force.load_full();
             if Arc::ptr_eq(&now, &in_force) {
                 break;
             }
-            self.inner.settle(&entry, &in_force, &now);
+            self.inner.settle(&entry);
             in_force = now;
         }
         if self.inner.closed.load(Ordering::Acquire) {
@@ -203,9 +214,9 @@ impl LoadBalancers {
         self.inner.recipe.is_known(host)
     }
 
-    /// The effective properties of a service, as they are in force.
+    /// The effective properties of a service, as they are in force: a preset that an override pins included.
     pub fn properties(&self, service: &ServiceId) -> LoadBalancerProperties {
-        self.inner.recipe.properties(service)
+        self.inner.effective(&self.inner.recipe.in_force.load().properties, service.as_str()).0
     }
 
     /// Counts the changes of the properties in force.

@@ -12,6 +12,7 @@ use crate::discovery::{DiscoveryClient, SimpleDiscovery};
 use crate::observe::{Lifecycle, Lifecycles};
 use crate::policy::{LeastRequest, PeakEwma, Policy, RandomPick, Rendezvous, RoundRobin};
 use crate::supplier::{BuildError, StickySession};
+use crate::wall::WallClock;
 use crate::{ServiceId, SupplierBuilder};
 
 /// How a service's balancer is made.
@@ -30,6 +31,7 @@ pub(super) struct Recipe {
     stats: Option<StatsProperties>,
     runtime: Option<Handle>,
     seed: Option<u64>,
+    pub(super) wall: WallClock,
 }
 
 /// Properties that every service could be built with, and the names in them, made once so that no request has to.
@@ -53,6 +55,11 @@ impl InForce {
         }
         let others = properties.effective("").enabled;
         Self { properties, generation, named, others }
+    }
+
+    /// The services that the code or the properties name.
+    pub(super) fn names(&self) -> impl Iterator<Item = &ServiceId> {
+        self.named.keys()
     }
 
     /// Whether the code or the properties name the service.
@@ -84,6 +91,7 @@ impl Recipe {
             stats: None,
             runtime,
             seed,
+            wall: WallClock::default(),
         };
         recipe.check(&current)?;
         Ok(recipe)
@@ -95,6 +103,11 @@ impl Recipe {
             simple.reconfigure(&self.in_force.load().properties);
         }
         Self { simple, ..self }
+    }
+
+    /// The same with another clock on the wall.
+    pub(super) fn dated(self, wall: WallClock) -> Self {
+        Self { wall, ..self }
     }
 
     /// The same where the code says what is measured.
@@ -135,10 +148,6 @@ impl Recipe {
             Some(enabled) => *enabled,
             None => in_force.others && self.listed.load().contains(&id),
         }
-    }
-
-    pub(super) fn properties(&self, service: &ServiceId) -> LoadBalancerProperties {
-        self.in_force.load().properties.effective(service.as_str())
     }
 
     /// Whether the chain of every service that is named can work with `properties`, and that of any other.
@@ -230,6 +239,7 @@ impl Recipe {
             .policy_arc(self.policy(id, properties))
             .allow_downgrade(properties.allow_downgrade)
             .calls(self.calls(id, properties))
+            .wall(self.wall.clone())
             .build())
     }
 }

@@ -4,6 +4,7 @@ mod settle;
 
 use crate::config::address::{self, Owner, Prefix};
 use crate::config::balancer::{GlobalProperties, LoadBalancerProperties};
+use crate::config::choices::Preset;
 use crate::config::error::{ConfigError, Issues, Place, Warning};
 #[cfg(feature = "config")]
 use crate::config::format::Files;
@@ -286,7 +287,12 @@ impl Properties {
     /// assert_eq!(Properties::default().effective("orders"), LoadBalancerProperties::default());
     /// ```
     pub fn effective(&self, service: &str) -> LoadBalancerProperties {
-        let mut effective = crate::config::effective::of_service(self.layers(), service);
+        self.effective_with(service, None)
+    }
+
+    /// The same with the defaults of a preset that an override names.
+    pub(crate) fn effective_with(&self, service: &str, pinned: Option<Preset>) -> LoadBalancerProperties {
+        let mut effective = crate::config::effective::of_service(self.layers(), service, pinned);
         if effective.subset.instance_id.is_none() {
             effective.subset.instance_id.clone_from(&self.identity.instance);
         }

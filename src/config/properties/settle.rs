@@ -39,6 +39,7 @@ impl Properties {
         self.derive(Layer::default(), Vec::new(), &mut issues);
         for layer in self.layers() {
             layer.check_routes(&mut issues);
+            layer.check_overrides(&mut issues);
         }
         self.instances = self.read_instances(&mut issues);
         self.look_at_subsets(&mut issues);

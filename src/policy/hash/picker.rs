@@ -9,7 +9,7 @@ use super::held::Held;
 use super::member::{Member, members};
 use super::table::Plan;
 use crate::Request;
-use crate::policy::{Candidates, PickCx, Picker};
+use crate::policy::{Candidates, PickCx, Picker, Scores};
 use crate::random::mix;
 
 /// How a key becomes a hash.
@@ -78,6 +78,16 @@ impl ByTable {
 }
 
 impl Picker for ByTable {
+    fn rehearses(&self) -> bool {
+        true
+    }
+
+    fn scores(&self, cx: &mut PickCx<'_>) -> Option<Scores> {
+        Some(in_order(cx, (self.digest)(&self.key, cx.request()), |hash, takes| {
+            self.held.find(hash, takes).or_else(|| self.ranking.best(hash, takes))
+        }))
+    }
+
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         if cx.len() == 1 {
             return cx.fits(0).then_some(0);
@@ -92,6 +102,28 @@ impl Picker for ByTable {
     fn legacy(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         Some(self.held.lineage())
     }
+}
+
+/// How many places in the order of a key a report shows.
+const SHOWN: usize = 5;
+
+/// Scores of a key: the places of the first few in its order, those that are out of use passed over.
+pub(super) fn in_order(
+    cx: &PickCx<'_>,
+    hash: Option<u64>,
+    best: impl Fn(u64, &dyn Fn(usize) -> bool) -> Option<usize>,
+) -> Scores {
+    let mut of = vec![None; cx.len()];
+    let Some(hash) = hash else {
+        return Scores::new("none: the request has no key, so chance picks", of);
+    };
+    for place in 1..=SHOWN.min(cx.len()) {
+        let next = best(hash, &|at| of[at].is_none() && cx.fits(at));
+        let Some(at) = next else { break };
+        #[allow(clippy::cast_precision_loss)] // a few
+        of[at].replace(place as f64);
+    }
+    Scores::new("place in the order of the request's key, 1 is at home", of)
 }
 
 impl Ranking {

@@ -2,8 +2,8 @@ use std::borrow::Cow;
 
 use super::HashKey;
 use super::member::members;
-use super::picker::Ranking;
-use crate::policy::{Candidates, PickCx, Picker, Policy};
+use super::picker::{Ranking, in_order};
+use crate::policy::{Candidates, PickCx, Picker, Policy, Scores};
 
 /// A key goes to the instance that draws highest for it: rendezvous hashing, or highest random weight.
 ///
@@ -45,6 +45,14 @@ struct ByRanking {
 }
 
 impl Picker for ByRanking {
+    fn rehearses(&self) -> bool {
+        true
+    }
+
+    fn scores(&self, cx: &mut PickCx<'_>) -> Option<Scores> {
+        Some(in_order(cx, self.key.hash(cx.request()), |hash, takes| self.ranking.best(hash, takes)))
+    }
+
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         if cx.len() == 1 {
             return cx.fits(0).then_some(0);

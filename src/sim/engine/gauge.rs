@@ -174,5 +174,7 @@ fn code(outcome: Outcome) -> u64 {
         Outcome::Failure(Failure::Reset) => 5,
         Outcome::Failure(Failure::Other) => 6,
         Outcome::Status(status) => 16 + u64::from(status),
+        Outcome::Grpc(code) => 1 << 20 | u64::from(code),
+        Outcome::RetryAfter(later) => 1 << 21 | u64::from(later.status()) << 32 | u64::from(later.seconds()),
     }
 }

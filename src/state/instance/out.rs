@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::InstanceState;
+use super::{FAILING, InstanceState, PACED};
 use crate::choice::Outcome;
 use crate::state::outlier::EjectionCause;
 use crate::state::tally::{Count, Window};
+use crate::state::{ChangeKind, Condition, Use};
 use crate::sync::Ordering;
 
 /// What is changed under a lock, away from the picks.
@@ -24,6 +25,10 @@ pub(super) struct Skip {
     warned: bool,
     /// Rows of failures that counted as load, without a good answer between them.
     pub(super) rows: u32,
+    /// When it went out of use, or failures began to count as load.
+    pub(super) since: Option<Instant>,
+    /// When failures count as load no longer.
+    pub(super) relieved: Option<Instant>,
     /// Why it is ejected, if it is.
     ejected: Option<EjectionCause>,
     /// Ejections in a row.
@@ -84,6 +89,29 @@ impl InstanceState {
         self.tally.row().all()
     }
 
+    /// What reports say of it.
+    pub(crate) fn condition(&self) -> Condition {
+        let skip = self.skip.lock();
+        let in_use = self.fitness.in_use();
+        Condition {
+            in_use,
+            failing: self.flags.load(Ordering::Relaxed) & FAILING != 0,
+            counted: self.phantom.calls(),
+            failures: skip.failures,
+            ejected: skip.ejected.filter(|_| in_use != Use::Usable),
+            ejections: skip.ejections,
+            row: self.tally.row().all(),
+            window: skip.window,
+            warmth: self.fitness.is_warming().then(|| self.warmth(self.service().now())),
+            warm_in: self.fitness.is_warming().then(|| self.warm_in(self.service().now())).flatten(),
+            since: skip.since,
+            until: skip.until,
+            relieved: skip.relieved,
+            gone: skip.gone,
+            is_paced: self.flags.load(Ordering::Relaxed) & PACED != 0,
+        }
+    }
+
     /// The while that ends now, and whether ejections are still remembered, or in force; `decay` forgets one of them if it is in use.
     pub(crate) fn take_window(&self, decay: bool) -> (Window, bool) {
         let count = self.tally.count(self.standing().picks);
@@ -130,10 +158,12 @@ impl InstanceState {
                 return;
             }
             self.alarm.cancel();
-            (skip.failures, skip.until, skip.ejected) = (0, None, None);
+            (skip.failures, skip.until, skip.since, skip.ejected) = (0, None, None, None);
             was_ejected
         };
         let service = self.service();
+        let kind = if was_ejected { ChangeKind::Returned } else { ChangeKind::Back };
+        service.note(kind, Some(&self.instance()), "it answered");
         service.outliers().returned(was_ejected);
         if let Some(passed) = service.logs().back.pass() {
             let (service, suppressed) = (service.id(), passed.suppressed());
@@ -167,6 +197,9 @@ impl InstanceState {
             (after, skip.failures, anew)
         };
         let service = state.service();
+        let detail =
+            format!("a call could not be sent, back-off {} ms, {failures} in a row", after.as_millis());
+        service.note(ChangeKind::Skipped, Some(&state.instance()), detail);
         if anew {
             service.outliers().left();
         }
@@ -199,12 +232,19 @@ impl InstanceState {
         skip.ejections = skip.ejections.saturating_add(1);
         let after = length(skip.ejections);
         Self::wait(state, &mut skip, after);
+        let times = skip.ejections;
+        drop(skip);
+        let again = if times > 1 { format!(", {times} in a row") } else { String::new() };
+        let detail = format!("{cause}, for {} ms{again}", after.as_millis());
+        state.service().note(ChangeKind::Ejected, Some(&state.instance()), detail);
         Some(after)
     }
 
     /// Until its probing call; under the lock that `skip` is.
     fn wait(state: &Arc<Self>, skip: &mut Skip, after: Duration) {
-        skip.until = Instant::now().checked_add(after);
+        let now = Instant::now();
+        (skip.since, skip.until) =
+            (skip.since.filter(|_| skip.failures + skip.ejections > 1).or(Some(now)), now.checked_add(after));
         match state.service().back_off().0 {
             Some(runtime) => state.alarm.arm(&runtime, after, Arc::new(BackOffOver(Arc::downgrade(state)))),
             None => state.fitness.probe_due(),
@@ -237,6 +277,12 @@ impl InstanceState {
             self.warm_from.store(service.now(), Ordering::Relaxed);
             self.fitness.set_warming(true);
         }
+    }
+
+    /// When it will be warm, from now on.
+    fn warm_in(&self, now: u64) -> Option<Duration> {
+        let age = now.saturating_sub(self.warm_from.load(Ordering::Relaxed));
+        self.service().warmth().left(age)
     }
 
     /// The part of its share that it gets, above 0 and up to 1; `now` is of the service's clock. A look at the clock is needed

@@ -30,6 +30,8 @@ use crate::sync::{AtomicU8, Mutex, Ordering};
 #[derive(Debug)]
 pub(crate) struct Outliers {
     settings: ArcSwapOption<Detection>,
+    /// 1 while an operator's override says that nobody is to be ejected.
+    suspended: AtomicU8,
     crowd: Mutex<Crowd>,
     /// 1 while a sweep is due, or runs.
     sweeping: AtomicU8,
@@ -70,6 +72,7 @@ impl Outliers {
     pub(crate) fn new(seed: Option<u64>) -> Self {
         Self {
             settings: ArcSwapOption::empty(),
+            suspended: AtomicU8::new(0),
             crowd: Mutex::default(),
             sweeping: AtomicU8::new(0),
             alarm: Alarm::default(),
@@ -86,6 +89,16 @@ impl Outliers {
 
     pub(crate) fn is_on(&self) -> bool {
         self.settings.load().is_some()
+    }
+
+    /// Nobody is to be ejected, or again.
+    pub(super) fn suspend(&self, yes: bool) {
+        self.suspended.store(u8::from(yes), Ordering::Relaxed);
+    }
+
+    /// By what to eject now, if anybody is to be.
+    fn in_force(&self) -> Option<Arc<Detection>> {
+        if self.suspended.load(Ordering::Relaxed) == 0 { self.settings.load_full() } else { None }
     }
 
     /// Whether a good answer forgets that an instance was ejected.
@@ -117,7 +130,7 @@ impl Outliers {
 
     /// A call failed: the instance may be an outlier by its failures in a row, and the others are looked at from time to time.
     pub(super) fn failed(&self, state: &Arc<InstanceState>, outcome: Outcome, row: Row) {
-        let Some(settings) = self.settings.load_full() else { return };
+        let Some(settings) = self.in_force() else { return };
         self.begin_sweeps(state, settings.interval);
         if let (Outcome::RetryAfter(later), true) = (outcome, settings.retry_after)
             && later.seconds() > 0
@@ -140,7 +153,7 @@ impl Outliers {
 
     /// The probing call of one that is ejected failed: out it stays, for longer.
     pub(super) fn failed_again(&self, state: &Arc<InstanceState>, cause: EjectionCause) {
-        match self.settings.load_full() {
+        match self.in_force() {
             Some(settings) => {
                 let length = |times| settings.time.drawn(times, self.random.next());
                 InstanceState::eject(state, cause, length, true);
@@ -222,7 +235,7 @@ impl Outliers {
 
     /// The end of an interval.
     fn sweep(&self, service: &Arc<ServiceState>) {
-        let Some(settings) = self.settings.load_full() else {
+        let Some(settings) = self.in_force() else {
             self.sweeping.store(0, Ordering::Release);
             return;
         };

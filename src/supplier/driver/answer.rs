@@ -6,6 +6,7 @@ use tokio::time::Instant;
 use super::{Driver, LookUp, Origin, Publish};
 use crate::ServiceInstance;
 use crate::discovery::{SupplyError, SupplyErrorKind};
+use crate::state::ChangeKind;
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
@@ -116,6 +117,15 @@ impl<P: Publish> Driver<P> {
     /// Tells what ends with this answer: that there was none, or that an empty one was not believed.
     fn recovered(&self, before: &super::Control, guarded: bool, empty: bool) {
         let service = self.base.service_id();
+        if before.failures > 0 {
+            let detail = format!("after {} look-ups without an answer", before.failures);
+            self.publish.note(ChangeKind::SourceRecovered, None, detail.into());
+        }
+        if before.empty_since.is_some() && !guarded {
+            let detail =
+                if empty { "the empty list is believed now" } else { "the source lists instances again" };
+            self.publish.note(ChangeKind::GuardOff, None, detail.into());
+        }
         if before.failures > 0
             && let Some(passed) = self.logs.answers.pass()
         {
@@ -134,6 +144,11 @@ impl<P: Publish> Driver<P> {
     /// An empty answer against a list at hand: the list is kept for a bounded time.
     fn guard(self: &Arc<Self>, until: Instant, first: bool, now: Instant, watch: bool) -> Next {
         self.publish.mark(Origin::Guarded);
+        if first {
+            let left = until.saturating_duration_since(now).as_millis();
+            let detail = format!("the source gives an empty list; the last one is kept for {left} ms");
+            self.publish.note(ChangeKind::GuardOn, None, detail.into());
+        }
         if first && let Some(passed) = self.logs.guard.pass() {
             tracing::warn!(
                 service = %self.base.service_id(),
@@ -183,14 +198,19 @@ impl<P: Publish> Driver<P> {
             };
             control.limit = bound;
             control.last_error = Some(error.clone());
+            control.failed = Some((now, now.checked_add(delay)));
             (delay, bound, control.failures)
         };
         if bound.is_some_and(|bound| now >= bound) && self.publish.has_instances().is_some() {
             tracing::warn!(service = %self.base.service_id(), "the last list is too old to be served");
+            self.publish.note(ChangeKind::ListDropped, None, "the last list is too old to be served".into());
             self.publish.clear();
         }
         let at_hand = self.publish.has_instances().is_some();
         let service = self.base.service_id();
+        if failures == 1 {
+            self.publish.note(ChangeKind::SourceFailed, None, error.to_string().into());
+        }
         if failures > 1 {
             tracing::debug!(%service, %error, failures, "the source still does not answer");
         } else if let Some(passed) = self.logs.answers.pass() {
@@ -235,11 +255,13 @@ impl<P: Publish> Driver<P> {
             control.last_error = Some(error);
             control.backing_off = false;
             control.failures = control.failures.saturating_add(1);
+            control.failed = Some((Instant::now(), None));
             if let Some(passed) = self.logs.aborted.pass() {
                 let (service, suppressed) = (self.base.service_id(), passed.suppressed());
                 tracing::warn!(%service, suppressed, "the runtime of a look-up went away");
             }
         }
+        self.publish.note(ChangeKind::SourceFailed, None, "the runtime of the look-up went away".into());
         let at_hand = self.publish.has_instances().is_some();
         if at_hand {
             self.publish.mark(Origin::Stale);

@@ -1,5 +1,6 @@
 //! Whether anybody calls, and what stages ask of their chain.
 
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,8 @@ use tokio::time::Instant;
 
 use super::super::Chained;
 use super::{Driver, Publish};
+use crate::ServiceInstance;
+use crate::state::ChangeKind;
 
 impl<P: Publish> Driver<P> {
     /// A caller answered the question whether anybody is there.
@@ -60,6 +63,10 @@ impl<P: Publish> Chained for Driver<P> {
 
     fn idle_for(&self) -> Duration {
         Self::idle_for(self)
+    }
+
+    fn note(&self, kind: ChangeKind, instance: Option<&ServiceInstance>, detail: Cow<'static, str>) {
+        self.publish.note(kind, instance, detail);
     }
 
     fn wake_me(&self) {

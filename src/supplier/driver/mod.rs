@@ -11,7 +11,9 @@ mod freshness;
 mod look_up;
 mod ready;
 mod settings;
+mod sight;
 
+use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 use std::task::Wake;
 use std::time::Duration;
@@ -28,9 +30,11 @@ use crate::alarm::Alarm;
 use crate::discovery::{SourceHealth, SourceState, SupplyError};
 use crate::limit::Limit;
 use crate::random::Random;
+use crate::state::ChangeKind;
 use backstop::Backstop;
 pub(crate) use freshness::{Freshness, Word};
 pub(crate) use settings::Settings;
+pub(crate) use sight::Sight;
 
 /// Where the list at hand came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,6 +98,10 @@ pub(crate) trait Publish: Send + Sync + 'static {
     fn run_on(&self, runtime: &Handle);
     /// A look-up ended so.
     fn looked_up(&self, end: LookUp);
+    /// Something changed that who asks what happened wants to know.
+    fn note(&self, kind: ChangeKind, instance: Option<&ServiceInstance>, detail: Cow<'static, str>) {
+        let _ = (kind, instance, detail);
+    }
 }
 
 /// Keeps the list of one service and hands it to `P`.
@@ -126,6 +134,8 @@ struct Control {
     /// `None`: the last look-up gave an answer.
     last_error: Option<SupplyError>,
     failures: u32,
+    /// When it failed last, and when it is asked again.
+    failed: Option<(Instant, Option<Instant>)>,
     confirmed: Option<Instant>,
     /// Past this the list at hand is not served without waiting.
     limit: Option<Instant>,
@@ -189,6 +199,7 @@ impl<P: Publish> Driver<P> {
                 settings: Arc::new(settings),
                 last_error: None,
                 failures: 0,
+                failed: None,
                 confirmed: None,
                 limit: None,
                 empty_since: None,

@@ -11,6 +11,7 @@ use super::super::identity::ByIdentity;
 use super::super::{Hub, ListStage, Memory, Rank, StageCx};
 use super::prober::{self, Running};
 use crate::health::{HealthCheck, ProbeError};
+use crate::state::ChangeKind;
 use crate::{ServiceId, ServiceInstance};
 
 /// Leaves out the instances that fail their health check; one task probes, from the first list on.
@@ -66,6 +67,19 @@ impl HealthStage {
         }
     }
 
+    /// What [`apply`](ListStage::apply) leaves, and nothing else.
+    fn rehearse(&self, list: &mut Vec<ServiceInstance>, dead: &HashSet<ByIdentity>, cx: &StageCx<'_>) {
+        if list.is_empty() || dead.len() < list.len() {
+            list.retain(|instance| !dead.contains(&ByIdentity(instance.clone())));
+        } else if self.shared.check.fail_open {
+            cx.fail_open();
+            cx.switched_off("none passes its health check, so all are used");
+        } else {
+            cx.explain(format!("none passes its health check: {}", reasons(&self.shared.state.lock(), list)));
+            list.clear();
+        }
+    }
+
     /// Starts the prober unless it runs; without a runtime the next list does.
     fn start(&self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
@@ -98,11 +112,23 @@ impl Shared {
         list.iter().cloned().map(ByIdentity).filter(failed).collect()
     }
 
+    /// Tells who failed or passed by these results, and before did not.
+    fn tell(&self, flips: Vec<(ServiceInstance, Option<ProbeError>)>) {
+        let Some(hub) = self.hub.get() else { return };
+        for (instance, why) in flips {
+            match why {
+                Some(why) => hub.note(ChangeKind::CheckFailed, Some(&instance), why.to_string()),
+                None => hub.note(ChangeKind::CheckPassed, Some(&instance), "it passes its health check"),
+            }
+        }
+    }
+
     /// Takes the results of a whole round; whether the list changes by it.
     pub(super) fn publish(&self, results: Vec<(ServiceInstance, Result<(), ProbeError>)>) -> bool {
         let mut state = self.state.lock();
-        let mut changed = false;
+        let (mut changed, mut flips) = (false, Vec::new());
         for (instance, result) in results {
+            let checked = instance.clone();
             let verdict = state.verdicts.entry(ByIdentity(instance)).or_default();
             let before = verdict.alive;
             match result {
@@ -124,12 +150,18 @@ impl Shared {
                 }
             }
             // Not yet probed counts as up.
-            changed |= before.unwrap_or(true) != verdict.alive.unwrap_or(true);
+            let flipped = before.unwrap_or(true) != verdict.alive.unwrap_or(true);
+            changed |= flipped;
+            if flipped {
+                flips.push((checked, verdict.last.clone().filter(|_| verdict.alive == Some(false))));
+            }
         }
         // Whoever is no target any more is not probed, and not remembered.
         let targets = self.targets.borrow().clone();
         let listed: HashSet<ByIdentity> = targets.iter().cloned().map(ByIdentity).collect();
         state.verdicts.retain(|target, _| listed.contains(target));
+        drop(state);
+        self.tell(flips);
         changed
     }
 }
@@ -143,8 +175,22 @@ impl ListStage for HealthStage {
         Rank::Health
     }
 
+    fn why_left_out(&self, instance: &ServiceInstance, _: &StageCx<'_>) -> Option<String> {
+        let state = self.shared.state.lock();
+        let verdict = state.verdicts.get(&ByIdentity(instance.clone()))?;
+        let failed = verdict.failed;
+        verdict
+            .last
+            .as_ref()
+            .map(|last| format!("{failed} health checks failed in a row, the last with {last}"))
+    }
+
     fn apply(&self, list: &mut Vec<ServiceInstance>, cx: &StageCx<'_>) {
         let dead = self.shared.dead(list);
+        if cx.is_rehearsal() {
+            self.rehearse(list, &dead, cx);
+            return;
+        }
         let due = whom_to_probe(list, &dead, cx);
         self.shared.targets.send_if_modified(|targets| {
             let differs = targets.len() != due.len() || !targets.iter().zip(&due).all(|(a, b)| a == b);

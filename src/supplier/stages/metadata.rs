@@ -183,16 +183,11 @@ impl RequestStage for MetadataRoute {
     }
 
     fn select(&self, request: &Request<'_>, groups: &Groups) -> Selection {
-        let own = self.sources.iter().find_map(|source| source.read(request, |value| groups.find(value)));
-        let asked = own.is_some();
-        let drawn = || self.shares.draw(&self.key, request).and_then(|group| groups.find(group));
-        let found = own.unwrap_or_else(|| if self.shares.is_empty() { None } else { drawn() });
-        match found.or_else(|| self.fallback.iter().find_map(|value| groups.find(value))) {
-            Some(group) => Selection::Group(group),
-            None if self.or_nothing && (asked || !self.fallback.is_empty()) => Selection::Nothing,
-            None if !asked && !self.shares.is_empty() => groups.find(REST).into(),
-            None => Selection::All,
-        }
+        self.group(request, groups, || self.shares.draw(&self.key, request))
+    }
+
+    fn rehearse(&self, request: &Request<'_>, groups: &Groups, picks: u32) -> Selection {
+        self.group(request, groups, || self.shares.foresee(&self.key, request, picks))
     }
 
     fn refusal(&self, request: &Request<'_>, _: &Groups) -> (Reason, Option<String>) {
@@ -207,5 +202,27 @@ impl RequestStage for MetadataRoute {
 
     fn is_strict(&self) -> bool {
         self.or_nothing
+    }
+}
+
+impl MetadataRoute {
+    /// The group of a request; one without a value of its own is drawn by `draw`.
+    #[inline]
+    fn group<'a>(
+        &'a self,
+        request: &Request<'_>,
+        groups: &Groups,
+        draw: impl FnOnce() -> Option<&'a str>,
+    ) -> Selection {
+        let own = self.sources.iter().find_map(|source| source.read(request, |value| groups.find(value)));
+        let asked = own.is_some();
+        let drawn = || draw().and_then(|group| groups.find(group));
+        let found = own.unwrap_or_else(|| if self.shares.is_empty() { None } else { drawn() });
+        match found.or_else(|| self.fallback.iter().find_map(|value| groups.find(value))) {
+            Some(group) => Selection::Group(group),
+            None if self.or_nothing && (asked || !self.fallback.is_empty()) => Selection::Nothing,
+            None if !asked && !self.shares.is_empty() => groups.find(REST).into(),
+            None => Selection::All,
+        }
     }
 }

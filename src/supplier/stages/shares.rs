@@ -97,13 +97,28 @@ impl Shares {
     }
 
     /// The group that a request without a value of its own is drawn into; `None` = none of them.
+    #[inline]
     pub(super) fn draw(&self, key: &str, request: &Request<'_>) -> Option<&str> {
+        self.drawn(key, request, &self.chance.0)
+    }
+
+    /// The same after so many more draws, without any.
+    pub(super) fn foresee(&self, key: &str, request: &Request<'_>, draws: u32) -> Option<&str> {
+        let chance = self.chance.0.fork();
+        for _ in 0..draws {
+            let _ = chance.next();
+        }
+        self.drawn(key, request, &chance)
+    }
+
+    #[inline]
+    fn drawn(&self, key: &str, request: &Request<'_>, chance: &Random) -> Option<&str> {
         let drawn = match &self.hash {
             Some(source) => source.read(request, |value| self.find(|group| hash(key, group, value))),
             None => None,
         };
         // By chance when there is nothing to go by.
-        drawn.unwrap_or_else(|| self.find(|_| self.chance.0.next()))
+        drawn.unwrap_or_else(|| self.find(|_| chance.next()))
     }
 
     fn find(&self, draw: impl Fn(&str) -> u64) -> Option<&str> {

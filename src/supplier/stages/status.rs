@@ -25,6 +25,13 @@ impl ListStage for StatusStage {
         Rank::Status
     }
 
+    fn why_left_out(&self, instance: &ServiceInstance, _: &StageCx<'_>) -> Option<String> {
+        Some(match tier(instance.status()) {
+            None => "its status is down".to_owned(),
+            Some(_) => format!("its status is {}, and a better one is there", instance.status()),
+        })
+    }
+
     fn apply(&self, list: &mut Vec<ServiceInstance>, _: &StageCx<'_>) {
         let best = list.iter().filter_map(|instance| tier(instance.status())).min();
         list.retain(|instance| {

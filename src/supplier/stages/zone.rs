@@ -85,6 +85,14 @@ impl ListStage for ZonePreference {
         Rank::Zone
     }
 
+    fn why_left_out(&self, instance: &ServiceInstance, _: &StageCx<'_>) -> Option<String> {
+        let own = self.zone.as_deref()?;
+        Some(match instance.zone() {
+            Some(zone) => format!("zone {zone}, and this client is in {own}"),
+            None => format!("no zone, and this client is in {own}"),
+        })
+    }
+
     fn apply(&self, list: &mut Vec<ServiceInstance>, cx: &StageCx<'_>) {
         let Some(own) = self.zone.as_deref() else { return };
         let is_local =
@@ -103,6 +111,7 @@ impl ListStage for ZonePreference {
             list.retain(is_local);
             return;
         };
+        cx.switched_off(why);
         if cx.is_rehearsal() {
             return;
         }

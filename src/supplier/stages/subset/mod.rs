@@ -136,6 +136,10 @@ impl ListStage for Subset {
         Rank::Subset
     }
 
+    fn why_left_out(&self, _: &ServiceInstance, _: &StageCx<'_>) -> Option<String> {
+        Some(format!("it is not one of the {} of this client", self.size))
+    }
+
     fn apply(&self, list: &mut Vec<ServiceInstance>, _: &StageCx<'_>) {
         if self.size == 0 || list.len() <= self.size {
             return;

@@ -1,0 +1,448 @@
+use std::fmt;
+
+use serde::Serialize;
+
+use super::OverrideStatus;
+use super::table::Table;
+use super::words::Span;
+
+/// How a service is doing, at one moment.
+///
+/// `Display` writes a page for a person; what is wrong stands above what is not. In JSON all times are milliseconds.
+///
+/// ```
+/// use evenkeel::{LoadBalancer, Request, ServiceInstance};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let orders = LoadBalancer::fixed("orders", [ServiceInstance::new("10.0.0.1", 8080)?])?;
+/// orders.ready().await?;
+/// let status = orders.status();
+/// assert_eq!((status.counts.known, status.counts.in_use), (1, 1));
+/// assert!(status.to_string().contains("10.0.0.1:8080"));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct ServiceStatus {
+    /// The service.
+    pub service: String,
+    /// When this was, on the clock on the wall: RFC 3339, in UTC.
+    pub at: String,
+    /// In a word: `ok`, or what is wrong, the worst first.
+    pub verdict: Vec<String>,
+    /// The balancer was closed.
+    pub closed: bool,
+    /// The source.
+    pub source: SourceStatus,
+    /// The list at hand; `None` before the first.
+    pub list: Option<ListStatus>,
+    /// The empty guard.
+    pub guard: GuardStatus,
+    /// Look-ups.
+    pub look_up: LookUpStatus,
+    /// Everybody is used although too few are well: why. `None` when that is not so.
+    pub panic: Option<String>,
+    /// Zones.
+    pub zone: ZoneStatus,
+    /// The policy.
+    pub policy: String,
+    /// The stages of the chain, in their order, at the whole list.
+    pub stages: Vec<StageStatus>,
+    /// The overrides in force.
+    pub overrides: Vec<OverrideStatus>,
+    /// How many are how.
+    pub counts: Counts,
+    /// The instances of the page that was asked for; those that are not simply in use first.
+    pub instances: Vec<InstanceStatus>,
+    /// How many were passed over before these.
+    pub before: usize,
+    /// How many follow behind these.
+    pub left_off: usize,
+}
+
+/// How the source is doing, as far as the answers for this service tell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct SourceStatus {
+    /// `healthy`, `failing` or `unknown` (nobody asked yet).
+    pub state: String,
+    /// How long ago it last gave an answer.
+    pub answered_ago_ms: Option<u64>,
+    /// How often in a row it gave none.
+    pub failures: u32,
+    /// Why it gave none, if the last time it did not.
+    pub error: Option<String>,
+    /// How long ago it last gave none, also if it has answered since.
+    pub failed_ago_ms: Option<u64>,
+}
+
+/// The list at hand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct ListStatus {
+    /// Counts the lists that differed, from 1.
+    pub version: u64,
+    /// `pull`, `push`, `guarded`, `stale` or `disk`.
+    pub origin: String,
+    /// How long ago the source last confirmed it; 0 while a watch is open.
+    pub age_ms: u64,
+    /// How many the source lists.
+    pub known: usize,
+    /// How many some request may get.
+    pub usable: usize,
+    /// How many a request without any group is spread over.
+    pub spread: usize,
+    /// Why there is nothing to choose, if there is nothing.
+    pub nothing: Option<String>,
+}
+
+/// The empty guard: an empty answer against a list at hand is not believed for a while.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct GuardStatus {
+    /// Whether it holds the list now.
+    pub on: bool,
+    /// Since when.
+    pub for_ms: Option<u64>,
+    /// How long until the empty answer is believed.
+    pub left_ms: Option<u64>,
+}
+
+/// Look-ups.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
+pub struct LookUpStatus {
+    /// One runs now.
+    pub busy: bool,
+    /// A watch is open.
+    pub watching: bool,
+    /// The next caller starts one.
+    pub due: bool,
+    /// Callers wait for it: no list may be served.
+    pub callers_wait: bool,
+    /// How long the source is left alone after it failed.
+    pub back_off_ms: Option<u64>,
+}
+
+/// Zones.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct ZoneStatus {
+    /// Where this client stands, if it was told.
+    pub own: Option<String>,
+    /// `off` (no stage prefers a zone), `own` (the own zone only), `all` (every zone, though one is preferred).
+    pub mode: String,
+    /// Why all are used, if the preference is on.
+    pub why: Option<String>,
+}
+
+/// A list stage at the list of now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct StageStatus {
+    /// Its name.
+    pub stage: String,
+    /// How many came to it.
+    pub before: usize,
+    /// How many it left.
+    pub after: usize,
+    /// Why it does nothing although it is on, or why it leaves none.
+    pub note: Option<String>,
+}
+
+/// How many instances are how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct Counts {
+    /// The source lists.
+    pub known: usize,
+    /// In use, those with failures that count as load included.
+    pub in_use: usize,
+    /// In use, and failures count as load.
+    pub failing: usize,
+    /// Out of use: calls could not be sent.
+    pub skipped: usize,
+    /// Out of use: ejected by the outlier detection.
+    pub ejected: usize,
+    /// Out of use, and the next pick probes one.
+    pub probe_due: usize,
+    /// Out of use, and a call is probing one.
+    pub probing: usize,
+    /// Left out by a stage.
+    pub left_out: usize,
+    /// Down, says the registry.
+    pub down: usize,
+    /// Drained: by the registry, by a weight of 0, or by an override.
+    pub draining: usize,
+    /// Left the list, and still known.
+    pub gone: usize,
+    /// Calls in flight from this process.
+    pub in_flight: u64,
+    /// Calls in flight to instances that left the list.
+    pub in_flight_gone: u64,
+}
+
+/// How an instance is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum InstanceCondition {
+    /// Calls could not be sent to it: it is out of use until its back-off ends.
+    Skipped,
+    /// A call is on its way that decides whether it returns.
+    Probing,
+    /// Its back-off is over: the next pick of it is the one call that probes it.
+    ProbeDue,
+    /// It did worse than its like, and gets nothing for a while.
+    Ejected,
+    /// It is in use, and its last failures count as load.
+    Failing,
+    /// The registry says that it is down.
+    Down,
+    /// It gets no new calls while another is left: by its status, a weight of 0, or an override.
+    Draining,
+    /// A stage of the chain leaves it out.
+    LeftOut,
+    /// It is in use with a growing share, since it is new or was out.
+    Warming,
+    /// It left the list. It is shown while calls to it are in flight.
+    Gone,
+    /// It is in use.
+    InUse,
+}
+
+impl InstanceCondition {
+    /// The word that reports write.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Skipped => "skipped",
+            Self::Probing => "probing",
+            Self::ProbeDue => "probe-due",
+            Self::Ejected => "ejected",
+            Self::Failing => "failing",
+            Self::Down => "down",
+            Self::Draining => "draining",
+            Self::LeftOut => "left-out",
+            Self::Warming => "warming",
+            Self::Gone => "gone",
+            Self::InUse => "in-use",
+        }
+    }
+}
+
+impl fmt::Display for InstanceCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// An instance at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct InstanceStatus {
+    /// Its id and address.
+    pub instance: String,
+    /// Its own id.
+    pub id: String,
+    /// How it is.
+    pub state: InstanceCondition,
+    /// The stage that leaves it out, if one does.
+    pub stage: Option<String>,
+    /// Why it is so.
+    pub reason: Option<String>,
+    /// For how long.
+    pub for_ms: Option<u64>,
+    /// How long that lasts by itself: the rest of a back-off, or of failures counting as load.
+    pub left_ms: Option<u64>,
+    /// Calls in flight from this process.
+    pub in_flight: u32,
+    /// The same with the calls that failures count as.
+    pub load: u32,
+    /// What an answer takes, if the policy keeps it.
+    pub latency_ms: Option<f64>,
+    /// Its weight, if weights are honoured.
+    pub weight: Option<f64>,
+    /// Its zone.
+    pub zone: Option<String>,
+    /// What the registry says of it, overrides included.
+    pub status: String,
+    /// Calls ever taken from this process; it wraps at 2^32.
+    pub calls: u32,
+    /// The part of its calls that succeeded in the last interval of the outlier detection, from 0 to 1; counted only while
+    /// something fails.
+    pub success_rate: Option<f64>,
+}
+
+impl fmt::Display for ServiceStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "service {}  {}  {}", self.service, self.at, self.verdict.join("; "))?;
+        self.source(f)?;
+        match &self.list {
+            None => writeln!(f, "  list      none yet")?,
+            Some(list) => {
+                let ListStatus { version, origin, known, usable, spread, .. } = list;
+                let age = Span(list.age_ms);
+                writeln!(
+                    f,
+                    "  list      version {version}, {origin}, confirmed {age} ago: {known} known, {usable} usable, {spread} in the spread"
+                )?;
+                if let Some(nothing) = &list.nothing {
+                    writeln!(f, "  NOTHING   {nothing}")?;
+                }
+            }
+        }
+        if let GuardStatus { on: true, for_ms, left_ms } = &self.guard {
+            let span = |ms: &Option<u64>| ms.map_or_else(|| "?".to_owned(), |ms| Span(ms).to_string());
+            writeln!(
+                f,
+                "  GUARD     the source gives an empty list since {}; believed in {}",
+                span(for_ms),
+                span(left_ms)
+            )?;
+        }
+        if let Some(panic) = &self.panic {
+            writeln!(f, "  PANIC     {panic}")?;
+        }
+        let ZoneStatus { own, mode, why } = &self.zone;
+        write!(f, "  zone      {}, mode {mode}", own.as_deref().unwrap_or("not told"))?;
+        writeln!(f, "{}", why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())?;
+        writeln!(f, "  policy    {}", self.policy)?;
+        for one in &self.overrides {
+            writeln!(f, "  OVERRIDE  {one}")?;
+        }
+        let stages: Vec<String> = self.stages.iter().map(ToString::to_string).collect();
+        writeln!(f, "  chain     {}", stages.join(" -> "))?;
+        writeln!(f, "  counts    {}", self.counts)?;
+        self.table(f)
+    }
+}
+
+impl ServiceStatus {
+    fn source(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SourceStatus { state, answered_ago_ms, failures, error, failed_ago_ms } = &self.source;
+        write!(f, "  source    {state}")?;
+        if let Some(ago) = answered_ago_ms {
+            write!(f, ", answered {} ago", Span(*ago))?;
+        }
+        if *failures > 0 {
+            write!(f, ", {failures} failures in a row")?;
+        }
+        match (error, failed_ago_ms) {
+            (Some(error), Some(ago)) => write!(f, ", the last {} ago: {error}", Span(*ago))?,
+            (Some(error), None) => write!(f, ": {error}")?,
+            (None, Some(ago)) => write!(f, ", failed last {} ago", Span(*ago))?,
+            (None, None) => {}
+        }
+        writeln!(f)?;
+        let LookUpStatus { busy, watching, due, callers_wait, back_off_ms } = &self.look_up;
+        let mut said: Vec<String> = Vec::new();
+        match (watching, busy) {
+            (true, _) => said.push("a watch is open".to_owned()),
+            (false, true) => said.push("one runs".to_owned()),
+            (false, false) if self.closed => said.push("closed".to_owned()),
+            (false, false) => said.push("none runs".to_owned()),
+        }
+        if *due {
+            said.push("the next caller starts one".to_owned());
+        }
+        if *callers_wait {
+            said.push("callers wait".to_owned());
+        }
+        if let Some(left) = back_off_ms {
+            said.push(format!("backing off for {}", Span(*left)));
+        }
+        writeln!(f, "  look-up   {}", said.join(", "))
+    }
+
+    fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let head = [
+            "state",
+            "instance",
+            "zone",
+            "in flight",
+            "load",
+            "latency",
+            "weight",
+            "calls",
+            "for",
+            "left",
+            "why",
+        ];
+        let mut table = Table::new(head);
+        for one in &self.instances {
+            let span = |ms: Option<u64>| ms.map(|ms| Span(ms).to_string()).unwrap_or_default();
+            let why = match (&one.stage, &one.reason) {
+                (Some(stage), Some(reason)) => format!("{stage}: {reason}"),
+                (one, other) => one.clone().or_else(|| other.clone()).unwrap_or_default(),
+            };
+            table.row([
+                one.state.to_string(),
+                one.instance.clone(),
+                one.zone.clone().unwrap_or_default(),
+                one.in_flight.to_string(),
+                one.load.to_string(),
+                one.latency_ms.map(|ms| format!("{ms:.1} ms")).unwrap_or_default(),
+                one.weight.map(|weight| weight.to_string()).unwrap_or_default(),
+                one.calls.to_string(),
+                span(one.for_ms),
+                span(one.left_ms),
+                why,
+            ]);
+        }
+        write!(f, "{table}")?;
+        if self.before + self.left_off > 0 {
+            writeln!(f, "  ({} before these, {} behind them)", self.before, self.left_off)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for StageStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.stage, self.after)?;
+        if self.after != self.before {
+            write!(f, " of {}", self.before)?;
+        }
+        match &self.note {
+            Some(note) => write!(f, " ({note})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} in use", self.in_use, self.known)?;
+        for (count, what) in [
+            (self.failing, "failing"),
+            (self.skipped, "skipped"),
+            (self.ejected, "ejected"),
+            (self.probe_due, "due for a probing call"),
+            (self.probing, "probing"),
+            (self.left_out, "left out"),
+            (self.down, "down"),
+            (self.draining, "draining"),
+            (self.gone, "gone"),
+        ] {
+            if count > 0 {
+                write!(f, ", {count} {what}")?;
+            }
+        }
+        write!(f, "; {} calls in flight", self.in_flight)?;
+        if self.in_flight_gone > 0 {
+            write!(f, ", {} of them to instances that left", self.in_flight_gone)
+        } else {
+            Ok(())
+        }
+    }
+}
