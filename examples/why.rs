@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use evenkeel::client::reqwest::Client;
 use evenkeel::config::{LiveProperties, Override, Properties};
 use evenkeel::discovery::SimpleDiscovery;
 use evenkeel::observe::{ChangeKind, ExplainOptions, InstanceCondition, InstanceStatus};
@@ -56,20 +57,7 @@ async fn night() -> Result<(), Box<dyn Error>> {
     let http = balancers.reqwest(|_instance| reqwest::Client::builder())?;
 
     let (stop, failed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let mut callers = JoinSet::new();
-    for _ in 0..CALLERS {
-        let (http, stop, failed) = (http.clone(), Arc::clone(&stop), Arc::clone(&failed));
-        callers.spawn(async move {
-            while !stop.load(Ordering::Relaxed) {
-                let well = match http.get("lb://orders/api/42").timeout(PATIENCE).send().await {
-                    Ok(response) => response.status().is_success() && response.bytes().await.is_ok(),
-                    Err(_) => false,
-                };
-                failed.fetch_add(u64::from(!well), Ordering::Relaxed);
-                sleep(Duration::from_millis(2)).await;
-            }
-        });
-    }
+    let mut callers = callers(&http, &stop, &failed);
     balancers.ready(["orders"], Duration::from_secs(2)).await?;
     sleep(Duration::from_millis(500)).await;
     heading("1. All is well");
@@ -133,6 +121,33 @@ async fn night() -> Result<(), Box<dyn Error>> {
     stop.store(true, Ordering::Relaxed);
     while callers.join_next().await.is_some() {}
     heading("6. What happened, in the order in which it did");
+    happened(&balancers)?;
+    println!("\n{} calls failed. All that was broken was named.", failed.load(Ordering::Relaxed));
+    balancers.drain(Duration::from_secs(1)).await;
+    Ok(())
+}
+
+/// Calls without a pause until they are told to stop.
+fn callers(http: &Client, stop: &Arc<AtomicBool>, failed: &Arc<AtomicU64>) -> JoinSet<()> {
+    let mut callers = JoinSet::new();
+    for _ in 0..CALLERS {
+        let (http, stop, failed) = (http.clone(), Arc::clone(stop), Arc::clone(failed));
+        callers.spawn(async move {
+            while !stop.load(Ordering::Relaxed) {
+                let well = match http.get("lb://orders/api/42").timeout(PATIENCE).send().await {
+                    Ok(response) => response.status().is_success() && response.bytes().await.is_ok(),
+                    Err(_) => false,
+                };
+                failed.fetch_add(u64::from(!well), Ordering::Relaxed);
+                sleep(Duration::from_millis(2)).await;
+            }
+        });
+    }
+    callers
+}
+
+/// Prints the log of changes; an error if it lacks one of those that were made.
+fn happened(balancers: &LoadBalancers) -> Result<(), Box<dyn Error>> {
     let changes = balancers.change_log("orders")?;
     for change in &changes {
         println!("{change}");
@@ -153,8 +168,6 @@ async fn night() -> Result<(), Box<dyn Error>> {
         });
         expect(noted, &format!("{kind} of {} is not in the log of changes", who.unwrap_or("the service")))?;
     }
-    println!("\n{} calls failed. All that was broken was named.", failed.load(Ordering::Relaxed));
-    balancers.drain(Duration::from_secs(1)).await;
     Ok(())
 }
 

@@ -302,8 +302,8 @@ async fn json_has_kebab_case_names_times_in_ms_and_no_metadata() {
 #[tokio::test(start_paused = true)]
 async fn a_subset_says_whom_it_leaves_out_and_a_stage_that_panics_takes_no_report_with_it() {
     #[derive(Debug)]
-    struct Moody(std::sync::atomic::AtomicBool);
-    impl evenkeel::supplier::ListStage for std::sync::Arc<Moody> {
+    struct Moody(std::sync::Arc<std::sync::atomic::AtomicBool>);
+    impl evenkeel::supplier::ListStage for Moody {
         fn name(&self) -> &str {
             "moody"
         }
@@ -314,8 +314,8 @@ async fn a_subset_says_whom_it_leaves_out_and_a_stage_that_panics_takes_no_repor
             assert!(!cx.is_rehearsal() || !self.0.load(std::sync::atomic::Ordering::SeqCst), "on purpose");
         }
     }
-    let moody = std::sync::Arc::new(Moody(false.into()));
-    let stage = moody.clone();
+    let moody = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let stage = Moody(moody.clone());
     let shape = |chain: evenkeel::SupplierBuilder| {
         chain.with_subset(evenkeel::supplier::Subset::of_size(2).with_ordinal(0)).with_list_stage(stage)
     };
@@ -326,7 +326,7 @@ async fn a_subset_says_whom_it_leaves_out_and_a_stage_that_panics_takes_no_repor
     let out = status.instances.iter().find(|one| one.state == InstanceCondition::LeftOut).unwrap();
     assert_eq!(out.stage.as_deref(), Some("subset"));
     assert_eq!(out.reason.as_deref(), Some("it is not one of the 2 of this client"));
-    moody.0.store(true, std::sync::atomic::Ordering::SeqCst);
+    moody.store(true, std::sync::atomic::Ordering::SeqCst);
     let status = lb.status();
     let moody = status.stages.iter().find(|one| one.stage == "moody").unwrap();
     assert_eq!((moody.before, moody.after, moody.note.as_deref()), (4, 4, Some("it panicked")));
