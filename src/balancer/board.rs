@@ -17,6 +17,7 @@ use super::list::{List, Member};
 use super::measured;
 use super::published::Published;
 use super::snapshot::{Confirmed, Snapshot};
+use super::spread::{self, Spread};
 use super::tree::Build;
 use crate::ServiceInstance;
 use crate::observe::Meters;
@@ -192,7 +193,7 @@ impl Board {
             // will have: those not seen yet get the next places, as the list tells them.
             named.sort_by_cached_key(|one| control.registry.uid_of(one).unwrap_or(u64::MAX));
         }
-        let Usable { list: usable, reason, why, open } = control.chain.usable(named, service);
+        let Usable { list: usable, standings, reason, why, open } = control.chain.usable(named, service);
         control.open = open;
         let policy = self.policy();
         let needs = policy.needs();
@@ -210,6 +211,7 @@ impl Board {
             self.service.set_pace(pace);
         }
         let mut members: Vec<Member> = Vec::with_capacity(usable.len());
+        let mut standings = standings.into_iter();
         for instance in usable {
             let (weight, wrong) = control.chain.weights.weigh(&instance);
             let (state, differs) = control.registry.state_of(&instance, &self.service);
@@ -227,7 +229,8 @@ impl Board {
                 let suppressed = passed.suppressed();
                 tracing::warn!(%service, %instance, %wrong, suppressed, "a weight cannot be read: it counts as 1");
             }
-            members.push(Member { uid: state.uid(), state, instance, weight });
+            let standing = spread::standing(&state, standings.next().unwrap_or_default());
+            members.push(Member { uid: state.uid(), state, instance, weight, standing });
         }
         // The order of first sight: a reordered list is no change.
         if !members.is_sorted_by_key(|member| member.uid) {
@@ -235,11 +238,15 @@ impl Board {
         }
         let uids: Vec<u64> = members.iter().map(|member| member.uid).collect();
         control.registry.sweep(&uids, now);
+        let spread = Spread::of(&control.chain, &members);
         if let Some(current) = current.as_ref().filter(|_| !changed) {
             let same = current.known == known
                 && current.reason == reason
                 && current.why == why
+                && current.spread.is_same(&spread)
                 && match &current.base {
+                    // Who is in a part of it only is in `spread`.
+                    Some(_) if spread.is_on() => true,
                     Some(base) => base.states().iter().map(|state| state.uid()).eq(uids.iter().copied()),
                     None => uids.is_empty(),
                 };
@@ -258,9 +265,12 @@ impl Board {
             old: &control.cursors,
             new: HashMap::new(),
             before: current.as_deref(),
+            spread,
         };
         let (root, base) = build.tree(&members);
+        let spread = build.spread;
         control.cursors = build.new;
+        spread.ended(&control.chain, service, |key| control.cursors.contains_key(key));
         (control.list, control.broken) = (Some(list), false);
         let snapshot = Arc::new(Snapshot {
             version: control.version,
@@ -270,12 +280,14 @@ impl Board {
             root,
             base,
             stages: Arc::clone(&control.chain.requests),
+            spread,
             told: control.chain.requests.iter().any(|stage| stage.wants_picks()),
             confirmed: Confirmed::new(now, origin),
         });
         if let Some(passed) = self.service.logs().list.pass() {
+            let usable = snapshot.base.as_ref().map_or(0, |base| base.states().len());
             tracing::info!(
-                %service, version = snapshot.version, known, usable = uids.len(), ?origin,
+                %service, version = snapshot.version, known, usable, ?origin,
                 suppressed = passed.suppressed(), "the list of instances changed"
             );
         }

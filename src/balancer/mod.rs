@@ -11,6 +11,7 @@ mod many;
 mod measured;
 mod published;
 mod snapshot;
+mod spread;
 mod tree;
 mod view;
 

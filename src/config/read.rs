@@ -129,6 +129,44 @@ pub(crate) fn arguments(to: &mut LoadBalancerProperties, words: &[&str]) -> Resu
     put(&mut to.hash.arguments, words.iter().map(read).collect())
 }
 
+/// The weights of zones, `<zone>=<weight>` each.
+pub(crate) fn zone_weights(to: &mut LoadBalancerProperties, words: &[&str]) -> Result<(), Allowed> {
+    to.zone_preference.weights.clear();
+    words.iter().try_for_each(|word| {
+        let (zone, weight) = word.rsplit_once('=').ok_or(ZONES)?;
+        read_zone_weight(to, zone, weight)
+    })
+}
+
+/// What the weights of zones may be.
+const ZONES: Allowed = "zones and a whole number from 0 each: a list such as eu-1a=3, eu-1b=1, or a map";
+
+/// Reads the weight of one zone.
+pub(crate) fn read_zone_weight(
+    to: &mut LoadBalancerProperties,
+    zone: &str,
+    text: &str,
+) -> Result<(), Allowed> {
+    let zone = trimmed(zone).ok_or(ZONES)?.to_lowercase();
+    to.zone_preference.weights.insert(zone, whole(text).map_err(|_| ZONES)?);
+    Ok(())
+}
+
+pub(crate) fn percent(text: &str) -> Result<u8, Allowed> {
+    let text = text.trim();
+    match whole(text.strip_suffix('%').unwrap_or(text).trim_end()) {
+        Ok(percent @ 0..=100) => Ok(percent),
+        _ => Err("a percentage, a whole number from 0 to 100"),
+    }
+}
+
+pub(crate) fn factor(text: &str) -> Result<f64, Allowed> {
+    match text.trim().parse::<f64>() {
+        Ok(factor) if (1.0..=100.0).contains(&factor) => Ok(factor),
+        _ => Err("a number from 1 to 100, such as 1.4"),
+    }
+}
+
 pub(crate) fn part(text: &str) -> Result<f64, Allowed> {
     match text.trim().parse::<f64>() {
         Ok(part) if (0.0..=1.0).contains(&part) => Ok(part),

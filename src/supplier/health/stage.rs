@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use super::super::distribution::Standing;
 use super::super::identity::ByIdentity;
 use super::super::{Hub, ListStage, Memory, Rank, StageCx};
 use super::prober::{self, Running};
@@ -157,9 +158,14 @@ impl ListStage for HealthStage {
         let mut state = self.shared.state.lock();
         state.service.get_or_insert_with(|| cx.service().clone());
         if list.is_empty() || dead.len() < list.len() {
-            list.retain(|instance| !dead.contains(&ByIdentity(instance.clone())));
+            let usable = list.len() - dead.len();
+            if cx.is_marking() {
+                dead.iter().for_each(|one| cx.mark(&one.0, Standing::Failing));
+            } else {
+                list.retain(|instance| !dead.contains(&ByIdentity(instance.clone())));
+            }
             if std::mem::take(&mut state.open) {
-                tracing::info!(service = %cx.service(), usable = list.len(), "health checks pass again");
+                tracing::info!(service = %cx.service(), usable, "health checks pass again");
             }
             return;
         }
@@ -173,6 +179,9 @@ impl ListStage for HealthStage {
         }
         if self.shared.check.fail_open {
             cx.fail_open();
+            if cx.panics() {
+                dead.iter().for_each(|one| cx.mark(&one.0, Standing::Failing));
+            }
         } else {
             cx.explain(format!("none passes its health check: {why}"));
             list.clear();
