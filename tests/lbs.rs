@@ -6,7 +6,10 @@ mod support;
 
 #[path = "lbs"]
 mod lbs {
+    mod fleet;
     mod hashing;
     mod keys;
+    mod panic;
     mod properties;
+    mod zones;
 }
