@@ -48,7 +48,7 @@ words! {
     /// A stage of the chain between the registry and the pick.
     ///
     /// Property: `evenkeel.configurations`, one word, a comma list or a list. Default: `default`.
-    StageName, "default, zone-preference, weighted, hint, health-check, request-based-sticky-session, same-instance-preference, subset, api-version or priority" {
+    StageName, "default, zone-preference, weighted, hint, health-check, request-based-sticky-session, same-instance-preference, priority, subset or api-version" {
         /// The plain chain: the registry's list and the cache.
         #[default]
         Default = "default",

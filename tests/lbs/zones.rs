@@ -419,6 +419,9 @@ fn lbs_presets_and_properties() {
     assert_eq!(map.effective("x").zone_preference.weights, weights);
     assert_eq!(map.effective("x").zone_preference.min_cluster_size, 9);
     assert_eq!(list.effective("x").zone_preference.weights, weights);
+    let variables = [("EVENKEEL_ZONEPREFERENCE_WEIGHTS", "eu-1a=3,eu-1b=1")];
+    let variables = Properties::default().with_environment(variables).unwrap();
+    assert_eq!(variables.effective("x").zone_preference.weights, list.effective("x").zone_preference.weights);
     for properties in [&map, &list] {
         let report = properties.report("x");
         let entry = report.get("zone-preference.weights").unwrap();
