@@ -240,17 +240,8 @@ impl Board {
         control.registry.sweep(&uids, now);
         let spread = Spread::of(&control.chain, &members);
         if let Some(current) = current.as_ref().filter(|_| !changed) {
-            let same = current.known == known
-                && current.reason == reason
-                && current.why == why
-                && current.spread.is_same(&spread)
-                && match &current.base {
-                    // Who is in a part of it only is in `spread`.
-                    Some(_) if spread.is_on() => true,
-                    Some(base) => base.states().iter().map(|state| state.uid()).eq(uids.iter().copied()),
-                    None => uids.is_empty(),
-                };
-            if same {
+            let same = current.known == known && current.reason == reason && current.why == why;
+            if same && current.has_members(&uids, &spread) {
                 (control.list, control.broken) = (Some(list), false);
                 self.confirmed(control, current, now, origin);
                 return false;
@@ -284,19 +275,24 @@ impl Board {
             told: control.chain.requests.iter().any(|stage| stage.wants_picks()),
             confirmed: Confirmed::new(now, origin),
         });
-        if let Some(passed) = self.service.logs().list.pass() {
-            let usable = snapshot.base.as_ref().map_or(0, |base| base.states().len());
-            tracing::info!(
-                %service, version = snapshot.version, known, usable, ?origin,
-                suppressed = passed.suppressed(), "the list of instances changed"
-            );
-        }
+        self.tell(&snapshot, origin);
         control.before = self.snapshot.swap(Some(snapshot));
         self.changes.send_replace(control.version);
         if let Some(meters) = &meters {
             measured::publish(self, control, meters);
         }
         true
+    }
+
+    fn tell(&self, snapshot: &Snapshot, origin: Origin) {
+        if let Some(passed) = self.service.logs().list.pass() {
+            let (service, known) = (self.service.id(), snapshot.known);
+            let usable = snapshot.base.as_ref().map_or(0, |base| base.states().len());
+            tracing::info!(
+                %service, version = snapshot.version, known, usable, ?origin,
+                suppressed = passed.suppressed(), "the list of instances changed"
+            );
+        }
     }
 
     /// The list of `current` stands.

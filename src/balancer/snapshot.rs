@@ -113,6 +113,17 @@ pub(super) struct Refused<'a> {
 }
 
 impl Snapshot {
+    /// Whether these are its instances, divided by the same.
+    pub(super) fn has_members(&self, uids: &[u64], spread: &Spread) -> bool {
+        self.spread.is_same(spread)
+            && match &self.base {
+                // What is divided keeps who all of them are; the base has those that may be called.
+                Some(_) if spread.is_on() => true,
+                Some(base) => base.states().iter().map(|state| state.uid()).eq(uids.iter().copied()),
+                None => uids.is_empty(),
+            }
+    }
+
     /// How the traffic to the whole list is divided among priorities and zones; `None` when weights are all there is to it,
     /// or nobody is usable.
     ///

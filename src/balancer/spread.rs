@@ -86,12 +86,18 @@ impl Spread {
             })
             .collect();
         let Allotted { used, whole, report } = distribution.allot(key, &candidates, &mut |places| {
+            if chain.inner.is_empty() {
+                return places.iter().map(|at| (*at, own(&members[*at]))).collect();
+            }
             let some: Vec<Member> = places.iter().map(|at| members[*at].clone()).collect();
             match narrow(&some) {
                 None => places.iter().map(|at| (*at, own(&members[*at]))).collect(),
                 Some(left) => {
                     let place = |one: &Member| {
-                        members.binary_search_by_key(&one.uid, |member| member.uid).ok().map(|at| (at, own(one)))
+                        members
+                            .binary_search_by_key(&one.uid, |member| member.uid)
+                            .ok()
+                            .map(|at| (at, own(one)))
                     };
                     left.iter().filter_map(place).collect()
                 }
@@ -100,10 +106,9 @@ impl Spread {
         if let Some(on) = self.0.as_mut().filter(|_| key.is_empty()) {
             on.report = Some(report);
         }
-        let used = used.into_iter().map(|(at, weight)| Member {
-            weight: Weight::of_thousandths(weight),
-            ..members[at].clone()
-        });
+        let used = used
+            .into_iter()
+            .map(|(at, weight)| Member { weight: Weight::of_thousandths(weight), ..members[at].clone() });
         Some(Divided { used: used.collect(), whole: whole.iter().map(|at| members[*at].clone()).collect() })
     }
 
@@ -132,7 +137,8 @@ pub(super) fn exists(group: &[Member], open: bool) -> bool {
 pub(super) fn is_plain(used: &[Member], whole: &[Member], weighted: bool) -> bool {
     let own = |member: &Member| u128::from(if weighted { member.weight.thousandths() } else { 1 });
     let given = |member: &Member| u128::from(member.weight.thousandths());
-    let same = used.len() == whole.len() && used.iter().zip(whole).all(|(a, b)| Arc::ptr_eq(&a.state, &b.state));
+    let same =
+        used.len() == whole.len() && used.iter().zip(whole).all(|(a, b)| Arc::ptr_eq(&a.state, &b.state));
     let Some((first, other)) = used.first().zip(whole.first()).filter(|_| same) else { return false };
     used.iter().zip(whole).all(|(a, b)| given(a) * own(other) == own(b) * given(first))
 }

@@ -40,8 +40,14 @@ impl Build<'_> {
         let whole = divided.as_ref().map_or(members, |divided| &divided.whole);
         let base = self.view(whole, &String::from(WIDE), old_base, None);
         let old_root = before.and_then(|before| before.root.as_ref());
-        let root =
-            self.node((members, divided), &mut String::new(), None, &base, old_root, &Arc::clone(&self.chain.requests));
+        let root = self.node(
+            (members, divided),
+            &mut String::new(),
+            None,
+            &base,
+            old_root,
+            &Arc::clone(&self.chain.requests),
+        );
         (Some(root), Some(base))
     }
 

@@ -3,7 +3,9 @@
 use super::error::{Place, Warning};
 use super::key::{self, Token, uniform};
 use super::meaningless;
-use super::names::{self, ALIASES, INSTANCE_NAMES, KEYED, MAPS, PROPERTIES, ROUTE_NAMES, Shape, ZONE_WEIGHTS};
+use super::names::{
+    self, ALIASES, INSTANCE_NAMES, KEYED, MAPS, PROPERTIES, ROUTE_NAMES, Shape, ZONE_WEIGHTS,
+};
 
 /// The family of keys one belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,7 +219,9 @@ pub(crate) fn property_name(rest: &[Token], in_client: bool) -> Option<String> {
         let of = key::joined(below).to_ascii_lowercase();
         return Some(if of.is_empty() { KEYED.to_owned() } else { format!("{KEYED}.{of}") });
     }
-    if let Some(zone) = below(rest, ZONE_WEIGHTS).filter(|below| below.first().is_some_and(|t| t.name().is_some())) {
+    if let Some(zone) =
+        below(rest, ZONE_WEIGHTS).filter(|below| below.first().is_some_and(|t| t.name().is_some()))
+    {
         return Some(format!("{ZONE_WEIGHTS}.{}", key::joined(zone).to_ascii_lowercase()));
     }
     if let Some((_, name)) = ALIASES.iter().find(|(alias, _)| below(rest, alias).is_some_and(<[_]>::is_empty))

@@ -303,7 +303,8 @@ fn check(owner: &Owner, id: &str, name: &str, text: &str) -> Result<(), String> 
         return read.map_err(str::to_owned);
     }
     if let Some(zone) = name.strip_prefix(ZONE_WEIGHTS).and_then(|below| below.strip_prefix('.')) {
-        return read::read_zone_weight(&mut LoadBalancerProperties::default(), zone, text).map_err(str::to_owned);
+        return read::read_zone_weight(&mut LoadBalancerProperties::default(), zone, text)
+            .map_err(str::to_owned);
     }
     if let Some(property) = names::property(address::root(name)) {
         let scratch = &mut LoadBalancerProperties::default();

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::distribution::Settings as DistributionSettings;
 use super::driver::Settings;
 use super::stages::{
     ApiVersion, HintStage, MetadataRoute, StickySession, Subset, WeightsStage, ZonePreference,
 };
-use super::distribution::Settings as DistributionSettings;
 use super::{ListStage, OwnFleet, RequestStage, ServiceInstanceListSupplier};
 use crate::config::{CacheProperties, Refresh, Staleness};
 use crate::discovery::DiscoveryClient;

@@ -227,7 +227,7 @@ impl Chain {
     pub(crate) fn whole(&self, list: Vec<ServiceInstance>, service: &ServiceId) -> Vec<ServiceInstance> {
         let Usable { list: usable, standings, .. } = self.usable(list, service);
         if let Some(distribution) = &self.distribution {
-            return self.divided(distribution, usable, &standings, service);
+            return self.divided(distribution, &usable, &standings, service);
         }
         let mut left = usable.clone();
         self.within(&mut left, service, None);
@@ -240,7 +240,7 @@ impl Chain {
     fn divided(
         &self,
         distribution: &Distribution,
-        list: Vec<ServiceInstance>,
+        list: &[ServiceInstance],
         standings: &[Standing],
         service: &ServiceId,
     ) -> Vec<ServiceInstance> {

@@ -28,9 +28,7 @@ pub use chain::Reason;
 pub(crate) use chain::{Chain, Usable};
 pub use chained::{BuildError, Supplier};
 pub(crate) use distribution::{Allotted, Candidate, Standing};
-pub use distribution::{
-    DistributionReport, OwnFleet, PriorityReport, ZoneOff, ZoneShare, ZoneUse,
-};
+pub use distribution::{DistributionReport, OwnFleet, PriorityReport, ZoneOff, ZoneShare, ZoneUse};
 pub use driver::Origin;
 pub use groups::{GroupId, GroupIndex, Groups, InstanceId};
 pub use health::HealthStage;

@@ -43,7 +43,9 @@ impl Walk<'_> {
                 let degraded = instance.status() == Status::Degraded;
                 of.entry((priority, degraded)).or_default().push(instance);
             }
-            of.into_values().for_each(|left| self.keep(left, name));
+            for left in of.into_values() {
+                self.keep(left, name);
+            }
         } else {
             self.keep(left, name);
         }

@@ -41,8 +41,19 @@ impl DiscoveryClient for Registry {
         }
         let moved = self.moved.load(Ordering::SeqCst);
         let at = |n: usize| {
-            let zone = if n >= 30 { "c" } else if n >= 20 || moved && n >= 10 { "b" } else { "a" };
-            ServiceInstance::builder(format!("10.1.0.{n}")).port(80).id(format!("me{n}")).zone(zone).build().unwrap()
+            let zone = if n >= 30 {
+                "c"
+            } else if n >= 20 || moved && n >= 10 {
+                "b"
+            } else {
+                "a"
+            };
+            ServiceInstance::builder(format!("10.1.0.{n}"))
+                .port(80)
+                .id(format!("me{n}"))
+                .zone(zone)
+                .build()
+                .unwrap()
         };
         Ok((0..40).map(at).collect())
     }
@@ -165,7 +176,8 @@ async fn lbs_a_fleet_of_ones_own_making() {
     let supplier = SupplierBuilder::new("me").with_instances(zoned(&[20, 10, 10])).build().unwrap();
     let fleet = OwnFleet::supplied(supplier);
     assert_eq!((fleet.clients(), fleet.service_id().unwrap().as_str()), (None, "me"));
-    let lb = over(proportional(chain(Registry::default())).with_own_fleet(fleet.clone()), RoundRobin::default());
+    let lb =
+        over(proportional(chain(Registry::default())).with_own_fleet(fleet.clone()), RoundRobin::default());
     pick(&lb).await;
     settle().await;
     assert_eq!(local(&lb).await, 400);

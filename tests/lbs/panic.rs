@@ -126,7 +126,9 @@ async fn lbs_when_nobody_passes() {
         probe.set(id, Some(0), false);
     }
     // The threshold, fail-open, and what comes of both: an error only if nothing allows it.
-    for (threshold, fail_open, all) in [(0, true, true), (50, true, true), (0, false, false), (50, false, false)] {
+    for (threshold, fail_open, all) in
+        [(0, true, true), (50, true, true), (0, false, false), (50, false, false)]
+    {
         let chain = chain(Live::new(zoned(&[3])).source())
             .with_priorities()
             .with_panic_threshold(threshold)
@@ -139,11 +141,15 @@ async fn lbs_when_nobody_passes() {
             assert_eq!(lb.snapshot().unwrap().distribution().unwrap().is_total_panic(), threshold > 0);
         } else {
             let error = lb.choose(&Request::EMPTY).await.unwrap_err();
-            assert!(matches!(error.kind(), ChooseErrorKind::NoInstances { reason: Reason::AllUnhealthy, .. }), "{error}");
+            assert!(
+                matches!(error.kind(), ChooseErrorKind::NoInstances { reason: Reason::AllUnhealthy, .. }),
+                "{error}"
+            );
         }
     }
     let down = |id: &str| instance(id).to_builder().status(Status::Down).build().unwrap();
-    let lb = fixed(vec![down("a"), down("b")], |chain| chain.with_panic_threshold(100), RoundRobin::default());
+    let lb =
+        fixed(vec![down("a"), down("b")], |chain| chain.with_panic_threshold(100), RoundRobin::default());
     let error = lb.choose(&Request::EMPTY).await.unwrap_err();
     assert!(matches!(error.kind(), ChooseErrorKind::NoInstances { reason: Reason::AllDown, .. }), "{error}");
 }
@@ -201,6 +207,7 @@ async fn case_011_a_local_instance_that_is_ill_takes_nothing_in_any_mode_and_ord
 
 #[tokio::test(start_paused = true)]
 async fn case_062_terminating_instances_are_used_only_when_nothing_else_is_left() {
+    use Status::{Down, Draining, Unknown, Up};
     type Call = fn(SupplierBuilder) -> SupplierBuilder;
     let shapes: [Call; 3] = [
         |chain| chain,
@@ -216,7 +223,6 @@ async fn case_062_terminating_instances_are_used_only_when_nothing_else_is_left(
         // Ready, terminating and serving, not serving, and one that says nothing of itself.
         let of = |id: &str, status| instance(id).to_builder().status(status).build().unwrap();
         let step = |a, b, c, d| vec![of("a", a), of("b", b), of("c", c), of("d", d)];
-        use Status::{Down, Draining, Unknown, Up};
         let live = Live::new(step(Up, Up, Up, Unknown));
         let lb = over(shape(chain(live.source())), LeastRequest);
         let mut running = lb.choose(&Request::EMPTY).await.unwrap();
@@ -235,7 +241,10 @@ async fn case_062_terminating_instances_are_used_only_when_nothing_else_is_left(
         let only = || vec![of("c", Down)];
         live.set(only()).await;
         let error = lb.choose(&Request::EMPTY).await.unwrap_err();
-        assert!(matches!(error.kind(), ChooseErrorKind::NoInstances { reason: Reason::AllDown, .. }), "{error}");
+        assert!(
+            matches!(error.kind(), ChooseErrorKind::NoInstances { reason: Reason::AllDown, .. }),
+            "{error}"
+        );
     }
     // All deleted: no instances, in one event of the watch. The guard against empty lists is off for this.
     let live = Live::new(vec![instance("a")]);

@@ -76,13 +76,15 @@ async fn lbs_the_table_of_zones_pick_by_pick() {
         for (zone, count) in ["a", "b", "c"].into_iter().zip(clients).filter(|(_, count)| **count > 0) {
             let part = *count as f64 / total as f64;
             let min = ZonePreference::new(zone).with_mode(ZoneMode::Proportional).with_min_cluster_size(5);
-            let chain = |chain: SupplierBuilder| chain.with_zone_preference(min).with_own_fleet(fleet(clients));
+            let chain =
+                |chain: SupplierBuilder| chain.with_zone_preference(min).with_own_fleet(fleet(clients));
             let lb = fixed(zoned(servers), chain, RoundRobin::default());
             let picked = picks(&lb, n).await;
             for (id, count) in tally(&picked) {
                 *load.entry(id).or_default() += part * count as f64 / n as f64;
             }
-            let elsewhere = |picked: &[String]| picked.iter().filter(|id| !id.starts_with(zone)).count() as f64;
+            let elsewhere =
+                |picked: &[String]| picked.iter().filter(|id| !id.starts_with(zone)).count() as f64;
             crossing += part * elsewhere(&picked) * 100.0 / n as f64;
             let picked = picks(&fixed(zoned(servers), |chain| chain, RoundRobin::default()), n).await;
             crossing_plain += part * elsewhere(&picked) * 100.0 / n as f64;
@@ -207,7 +209,8 @@ async fn lbs_pairs_of_stages() {
     close(&by_zone(&picked), &[66.667, 33.333], 0.1);
     assert_eq!(count(&picked, "a0"), 2 * count(&picked, "a1"));
     // With weights off they do not count, as ever.
-    let shape = |chain: SupplierBuilder| in_proportion("a", &[5, 5])(chain.with_weights_stage(WeightsStage::off()));
+    let shape =
+        |chain: SupplierBuilder| in_proportion("a", &[5, 5])(chain.with_weights_stage(WeightsStage::off()));
     let picked = picks(&fixed(list, shape, RoundRobin::default()), 1_400).await;
     close(&by_zone(&picked), &[57.143, 42.857], 0.1);
     assert_eq!(count(&picked, "a0"), count(&picked, "a1"));
@@ -311,7 +314,8 @@ async fn lbs_a_group_without_anybody_usable_is_not_there() {
     probe.set("a0", Some(0), false);
     for panic in [0, 50] {
         let chain = chain(Live::new(list.clone()).source());
-        let chain = chain.with_hints().with_health_checks(check()).with_panic_threshold(panic).with_priorities();
+        let chain =
+            chain.with_hints().with_health_checks(check()).with_panic_threshold(panic).with_priorities();
         let lb = over(chain, RoundRobin::default());
         pick(&lb).await;
         advance(1.0).await;
@@ -366,9 +370,15 @@ fn yaml(text: &str) -> Properties {
 async fn lbs_zones_by_properties_while_calls_run() {
     let registry = SimpleDiscovery::new().with_instances("orders", zoned(&[10, 10, 10])).unwrap();
     let at = |n: usize, zone: &str| {
-        ServiceInstance::builder(format!("10.1.0.{n}")).port(80).id(format!("c{n}")).zone(zone).build().unwrap()
+        ServiceInstance::builder(format!("10.1.0.{n}"))
+            .port(80)
+            .id(format!("c{n}"))
+            .zone(zone)
+            .build()
+            .unwrap()
     };
-    let clients = (0..20).map(|n| at(n, "A")).chain((20..30).map(|n| at(n, "b"))).chain((30..40).map(|n| at(n, "C")));
+    let clients =
+        (0..20).map(|n| at(n, "A")).chain((20..30).map(|n| at(n, "b"))).chain((30..40).map(|n| at(n, "C")));
     registry.set(&evenkeel::ServiceId::new("checkout").unwrap(), clients);
     let properties = yaml(
         "spring.application.name: checkout\nevenkeel: {zone: a, configurations: zone-preference, zone-preference.mode: \
@@ -396,7 +406,8 @@ async fn lbs_zones_by_properties_while_calls_run() {
         close(&by_zone(&picks(&lb, 1_200).await), expected, 0.1);
     }
     // What could not work leaves what is in force.
-    let error = live.reload(|now| now.clone().set_for("orders", "zone-preference.weights", "a=-1")).unwrap_err();
+    let error =
+        live.reload(|now| now.clone().set_for("orders", "zone-preference.weights", "a=-1")).unwrap_err();
     assert!(error.to_string().contains("eu-1a=3"), "{error}");
     live.reload(|now| now.clone().set_for("orders", "zone-preference.weights", "a=0")).unwrap();
     settle().await;
@@ -451,8 +462,10 @@ async fn lbs_the_report_says_who_gets_what() {
     let snapshot = lb.snapshot().unwrap();
     let [only] = snapshot.distribution().unwrap().priorities() else { panic!("one priority") };
     let ZoneUse::Proportional { own, shares } = &only.zones else { panic!("{only:?}") };
-    let of: Vec<_> =
-        shares.iter().map(|of| (of.zone.as_str(), of.instances, of.clients, (of.share * 6.0).round())).collect();
+    let of: Vec<_> = shares
+        .iter()
+        .map(|of| (of.zone.as_str(), of.instances, of.clients, (of.share * 6.0).round()))
+        .collect();
     assert_eq!(own, "a");
     assert_eq!(of, [("a", 10, Some(20), 4.0), ("b", 10, Some(10), 1.0), ("c", 10, Some(10), 1.0)]);
     // Without any of it there is nothing to say.

@@ -347,7 +347,8 @@ async fn zones_in_proportion_are_told_of_when_they_come_on_or_go_off() {
     fleet.set([("y", 2), ("z", 1)]);
     settle().await;
     let text = "zones are not used in proportion: every instance is used by its weight";
-    let off = one("zones are not used in proportion: every instance is used by its weight", "service", "divided");
+    let off =
+        one("zones are not used in proportion: every instance is used by its weight", "service", "divided");
     assert!(off.fields["why"].contains("no client in the own zone"), "{off:?}");
     registry.set(&divided, with("zone", "a=x b=x c=x d=y e=y f=y"));
     fleet.set([("x", 2)]);

@@ -41,9 +41,8 @@ impl SupplierBuilder {
         let requests = self.request_stages().map_err(refuse)?;
         let (runtime, seed) = (self.runtime, self.seed);
         let distribution = distribution.map(|settings| Distribution::new(settings, runtime.clone()));
-        let chain = Chain::new(lists, requests, self.weights)
-            .in_zone(own_zone.as_deref())
-            .distributed(distribution);
+        let chain =
+            Chain::new(lists, requests, self.weights).in_zone(own_zone.as_deref()).distributed(distribution);
         Ok(Supplier { base, chain, settings, runtime, seed, streams: Streams::default() })
     }
 

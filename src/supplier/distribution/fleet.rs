@@ -174,7 +174,7 @@ impl Inner {
             return;
         }
         state.known = Some(known);
-        self.changed(state);
+        Self::changed(state);
     }
 
     fn failed(&self, error: &SupplyError) {
@@ -182,11 +182,11 @@ impl Inner {
         let first = state.error.is_none();
         state.error = Some(error.to_string());
         if first && state.known.is_none() {
-            self.changed(state);
+            Self::changed(state);
         }
     }
 
-    fn changed(&self, mut state: parking_lot::MutexGuard<'_, State>) {
+    fn changed(mut state: parking_lot::MutexGuard<'_, State>) {
         state.generation += 1;
         let hubs: Vec<Hub> = state.hubs.iter().map(|(_, hub)| hub.clone()).collect();
         // Chains run without the lock: they ask for what is known.

@@ -54,7 +54,8 @@ impl Share {
     /// How much of `whole`, which is not zero, it is.
     #[must_use]
     pub(super) fn over(self, whole: Self) -> Self {
-        let inverse = Self { exact: whole.exact.map(|(over, under)| (under, over)), value: 1.0 / whole.value };
+        let inverse =
+            Self { exact: whole.exact.map(|(over, under)| (under, over)), value: 1.0 / whole.value };
         self.times(inverse)
     }
 

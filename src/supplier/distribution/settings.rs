@@ -62,8 +62,10 @@ impl Settings {
             return Err("zone weights: none is above 0, so that no zone would get anything".to_owned());
         }
         if self.proportional.is_some() {
-            return Err("zone weights and proportional zones both say what a zone gets: one of them is expected"
-                .to_owned());
+            return Err(
+                "zone weights and proportional zones both say what a zone gets: one of them is expected"
+                    .to_owned(),
+            );
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 use std::net::IpAddr;
 
+use super::settings::Proportional;
 use super::*;
 use proptest::prelude::*;
 
@@ -28,12 +29,8 @@ fn everybody(candidates: &[Candidate<'_>]) -> impl FnMut(&[usize]) -> Vec<(usize
 
 fn in_proportion(own: &str, clients: &[u64]) -> Settings {
     let fleet = OwnFleet::fixed(ZONES.iter().copied().zip(clients.iter().copied()));
-    let proportional = Proportional {
-        own: Some(own.to_owned()),
-        addresses: None,
-        min_cluster_size: 6,
-        fleet: Some(fleet),
-    };
+    let proportional =
+        Proportional { own: Some(own.to_owned()), addresses: None, min_cluster_size: 6, fleet: Some(fleet) };
     Settings { proportional: Some(proportional), ..Settings::default() }
 }
 
@@ -191,13 +188,17 @@ fn lbs_panic_uses_all_that_are_not_down() {
     let of = percents(&allot(settings(0), &all), 40);
     close(&of[18..20], &[0.0, 8.0]);
     // All in panic: by numbers of instances, of those that may be called.
-    all.iter_mut().for_each(|one| one.standing = Standing::Failing);
+    for one in &mut all {
+        one.standing = Standing::Failing;
+    }
     all[0].standing = Standing::Down;
     let allotted = allot(settings(50), &all);
     close(&percents(&allotted, 40)[..2], &[0.0, 100.0 / 39.0]);
     assert!(allotted.report.is_total_panic());
     // Nobody may be called at all: nobody is.
-    all.iter_mut().for_each(|one| one.standing = Standing::Down);
+    for one in &mut all {
+        one.standing = Standing::Down;
+    }
     let nobody = allot(settings(50), &all);
     assert!(nobody.used.is_empty() && nobody.whole.is_empty());
 }

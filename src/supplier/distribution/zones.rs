@@ -43,8 +43,11 @@ pub(super) fn proportional(own: &str, servers: &PerZone, clients: &PerZone) -> S
     let rooms: u128 = servers.keys().map(|zone| room(zone)).sum();
     let spilt = Share::of(need - room_of_own, need);
     for zone in servers.keys() {
-        let share =
-            if *zone == own { Share::of(room_of_own, need) } else { Share::of(room(zone), rooms).times(spilt) };
+        let share = if *zone == own {
+            Share::of(room_of_own, need)
+        } else {
+            Share::of(room(zone), rooms).times(spilt)
+        };
         if !share.is_zero() {
             shares.insert((*zone).into(), share);
         }
@@ -74,7 +77,8 @@ pub(super) fn weighted(
     usable: impl Fn(&str) -> u64,
 ) -> Shares {
     let effective = |(zone, weight): (&Zone, &u64)| {
-        let (listed, usable) = (u128::from(listed.get(zone).copied().unwrap_or_default()), u128::from(usable(zone)));
+        let (listed, usable) =
+            (u128::from(listed.get(zone).copied().unwrap_or_default()), u128::from(usable(zone)));
         // weight * min(100, factor * usable / listed), as a fraction that is not rounded.
         let (part, whole) = ((u128::from(factor) * usable).min(100 * listed), 100 * listed);
         (zone.clone(), Share::of(u128::from(*weight) * part, whole))
@@ -107,7 +111,8 @@ pub(super) fn may_stay(held: &Shares, new: &Shares, own: &str, servers: &PerZone
     held.keys().chain(new.keys()).all(|zone| {
         let off = (share(held, zone) - share(new, zone)).abs();
         // Nobody is left there: what is held for it has to go elsewhere.
-        (of_all(servers, zone) > 0.0 || !held.contains_key(zone)) && ours * off <= BAND * of_all(servers, zone)
+        (of_all(servers, zone) > 0.0 || !held.contains_key(zone))
+            && ours * off <= BAND * of_all(servers, zone)
     })
 }
 
@@ -154,12 +159,7 @@ mod tests {
     #[allow(clippy::type_complexity)]
     fn lbs_the_table_of_zones() {
         let all: [(&[u64], &[u64], &[&[f64]], f64); 6] = [
-            (
-                &[4, 4, 2],
-                &[5, 10, 5],
-                &[&[62.5, 25.0, 12.5], &[0.0, 100.0, 0.0], &[0.0, 0.0, 100.0]],
-                15.0,
-            ),
+            (&[4, 4, 2], &[5, 10, 5], &[&[62.5, 25.0, 12.5], &[0.0, 100.0, 0.0], &[0.0, 0.0, 100.0]], 15.0),
             (&[6, 3, 1], &[3, 3, 4], &[&[50.0, 0.0, 50.0], &[0.0, 100.0, 0.0], &[0.0, 0.0, 100.0]], 30.0),
             // Envoy's whole numbers give 24.99 and 75.01, and 50.01 across.
             (&[4, 1, 1], &[1, 4, 1], &[&[25.0, 75.0, 0.0], &[0.0, 100.0, 0.0], &[0.0, 0.0, 100.0]], 50.0),

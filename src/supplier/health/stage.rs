@@ -160,7 +160,7 @@ impl ListStage for HealthStage {
         if list.is_empty() || dead.len() < list.len() {
             let usable = list.len() - dead.len();
             if cx.is_marking() {
-                dead.iter().for_each(|one| cx.mark(&one.0, Standing::Failing));
+                mark_failing(&dead, cx);
             } else {
                 list.retain(|instance| !dead.contains(&ByIdentity(instance.clone())));
             }
@@ -180,7 +180,7 @@ impl ListStage for HealthStage {
         if self.shared.check.fail_open {
             cx.fail_open();
             if cx.panics() {
-                dead.iter().for_each(|one| cx.mark(&one.0, Standing::Failing));
+                mark_failing(&dead, cx);
             }
         } else {
             cx.explain(format!("none passes its health check: {why}"));
@@ -246,6 +246,12 @@ fn whom_to_probe(
         left.retain(|one| !failed.contains(&ByIdentity(one.clone())));
     }
     list.to_vec()
+}
+
+fn mark_failing(dead: &HashSet<ByIdentity>, cx: &StageCx<'_>) {
+    for one in dead {
+        cx.mark(&one.0, Standing::Failing);
+    }
 }
 
 /// The dead of a part, and the others.
