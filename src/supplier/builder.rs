@@ -45,9 +45,7 @@ pub struct SupplierBuilder {
     bases: u32,
     lists: Vec<Arc<dyn ListStage>>,
     pub(super) zone: Option<ZonePreference>,
-    pub(super) distribution: DistributionSettings,
-    pub(super) own_fleet: Option<OwnFleet>,
-    pub(super) own_service: Option<String>,
+    pub(super) division: Box<Division>,
     /// Where this client stands, also without a preference.
     pub(super) own_zone: Option<String>,
     pub(super) health: Option<HealthCheck>,
@@ -66,6 +64,14 @@ pub struct SupplierBuilder {
     stale: Staleness,
     runtime: Option<Handle>,
     seed: Option<u64>,
+}
+
+/// How traffic is to be divided, and by whom.
+#[derive(Default)]
+pub(super) struct Division {
+    pub(super) settings: DistributionSettings,
+    pub(super) fleet: Option<OwnFleet>,
+    pub(super) service: Option<String>,
 }
 
 enum Base {
@@ -87,9 +93,7 @@ impl SupplierBuilder {
             bases: 0,
             lists: Vec::new(),
             zone: None,
-            distribution: DistributionSettings::default(),
-            own_fleet: None,
-            own_service: None,
+            division: Box::default(),
             own_zone: None,
             health: None,
             sticky: None,
@@ -152,7 +156,7 @@ impl SupplierBuilder {
 
     /// The clients of this service by zone, for a [`ZonePreference`] in proportion.
     pub fn with_own_fleet(mut self, fleet: OwnFleet) -> Self {
-        self.own_fleet = Some(fleet);
+        self.division.fleet = Some(fleet);
         self
     }
 
@@ -160,7 +164,7 @@ impl SupplierBuilder {
     /// that is given counts for more.
     pub fn with_own_service_id(mut self, service: impl AsRef<str>) -> Self {
         let service = service.as_ref().trim();
-        self.own_service = (!service.is_empty()).then(|| service.to_owned());
+        self.division.service = (!service.is_empty()).then(|| service.to_owned());
         self
     }
 
@@ -179,14 +183,14 @@ impl SupplierBuilder {
     /// # Ok(()) }
     /// ```
     pub fn with_zone_weights(mut self, weights: impl IntoIterator<Item = (impl Into<String>, u32)>) -> Self {
-        self.distribution.weigh_zones(weights.into_iter().map(|(zone, weight)| (zone.into(), weight)));
+        self.division.settings.weigh_zones(weights.into_iter().map(|(zone, weight)| (zone.into(), weight)));
         self
     }
 
     /// [`ServiceInstance::priority`] counts: the first priority takes the traffic as long as its usable instances can, and
     /// the next ones what is too much for it. Off by default.
     pub fn with_priorities(mut self) -> Self {
-        self.distribution.priorities = true;
+        self.division.settings.priorities = true;
         self
     }
 
@@ -194,7 +198,7 @@ impl SupplierBuilder {
     /// them usable all is well); 1 to 100.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates; checked when it is built
     pub fn with_overprovisioning_factor(mut self, factor: f64) -> Self {
-        self.distribution.factor = (factor * 100.0).round() as u64;
+        self.division.settings.factor = (factor * 100.0).round() as u64;
         self
     }
 
@@ -202,7 +206,7 @@ impl SupplierBuilder {
     /// on most of a fleet is more likely wrong than right; by priority, where those count. 0, the default, is never, but when
     /// none passes its health check.
     pub fn with_panic_threshold(mut self, percent: u8) -> Self {
-        self.distribution.threshold = u64::from(percent);
+        self.division.settings.threshold = u64::from(percent);
         self
     }
 

@@ -49,7 +49,7 @@ impl SupplierBuilder {
     /// The clients of this service, as far as it is said who they are.
     fn fleet(&mut self) -> Result<Option<OwnFleet>, String> {
         let proportional = self.zone.as_ref().is_some_and(|zone| zone.mode() == ZoneMode::Proportional);
-        match (self.own_fleet.take(), self.own_service.take(), &self.base) {
+        match (self.division.fleet.take(), self.division.service.take(), &self.base) {
             (Some(fleet), ..) => Ok(Some(fleet)),
             (None, Some(service), Some(Base::Client(client))) if proportional => {
                 let fleet = OwnFleet::looked_up(&service, Arc::clone(client));
@@ -61,7 +61,7 @@ impl SupplierBuilder {
 
     /// How traffic is divided, if weights are not all there is to it.
     fn distribution(&mut self, fleet: Option<OwnFleet>) -> Result<Option<DistributionSettings>, String> {
-        let mut settings = std::mem::take(&mut self.distribution);
+        let mut settings = std::mem::take(&mut self.division.settings);
         // It is no stage then: it makes weights.
         if let Some(zone) = self.zone.take_if(|zone| zone.mode() == ZoneMode::Proportional) {
             zone.check().map_err(|why| format!("zone preference: {why}"))?;
