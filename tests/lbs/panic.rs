@@ -254,3 +254,100 @@ async fn case_062_terminating_instances_are_used_only_when_nothing_else_is_left(
     let error = lb.choose(&Request::EMPTY).await.unwrap_err();
     assert!(matches!(error.kind(), ChooseErrorKind::NoInstances { reason: Reason::Empty, .. }), "{error}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn lbs_each_priority_has_a_subset_and_all_of_them_are_probed() {
+    let probe = Fake::new();
+    let list: Vec<_> = of(40, 0).into_iter().chain(of(40, 1)).collect();
+    let chain = chain(Live::new(list.clone()).source());
+    let chain = chain.with_priorities().with_subset(4).with_health_checks(check(&probe));
+    let lb = over(chain, RoundRobin::default());
+    settled(&lb).await;
+    let asked = || -> Vec<String> {
+        let of = |one: &ServiceInstance| (probe.asked(one.id()) > 0).then(|| one.id().to_owned());
+        list.iter().filter_map(of).collect()
+    };
+    let members = asked();
+    assert_eq!(members.iter().filter(|id| id.starts_with("p0")).count(), 4, "{members:?}");
+    assert_eq!(members.len(), 8);
+    let picked = tally(&picks(&lb, 40).await);
+    assert_eq!(picked.len(), 4);
+    assert!(picked.keys().all(|id| id.starts_with("p0") && members.contains(id)));
+    // Members that fail are replaced, and whoever gets traffic is probed.
+    for id in picked.keys() {
+        probe.set(id, Some(0), false);
+    }
+    for _ in 0..5 {
+        advance(10.0).await;
+        pick(&lb).await;
+    }
+    let now = tally(&picks(&lb, 40).await);
+    assert!(now.keys().all(|id| !picked.contains_key(id)) && now.len() == 4, "{now:?}");
+    let asked = asked();
+    assert!(now.keys().all(|id| asked.contains(id)), "{now:?} of {asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lbs_degraded_instances_of_a_registry() {
+    let degraded = |one: &ServiceInstance| one.to_builder().status(Status::Degraded).build().unwrap();
+    let list: Vec<_> = of(10, 0).iter().map(degraded).chain(of(10, 1)).collect();
+    // Healthy ones of all priorities come before degraded ones of the first.
+    let lb = fixed(list.clone(), SupplierBuilder::with_priorities, RoundRobin::default());
+    assert_eq!(first(&lb).await, 0);
+    // What those cannot take goes to degraded ones: here 5 of 10 of the second are down.
+    let mut list = list;
+    for one in &mut list[10..15] {
+        *one = one.to_builder().status(Status::Down).build().unwrap();
+    }
+    let lb = fixed(list.clone(), SupplierBuilder::with_priorities, RoundRobin::default());
+    assert_eq!(first(&lb).await, 30);
+    // Without priorities they are used if nobody is better, with a threshold as without.
+    for threshold in [0, 20] {
+        let lb = fixed(list.clone(), |chain| chain.with_panic_threshold(threshold), RoundRobin::default());
+        assert_eq!(first(&lb).await, 0);
+    }
+    list.truncate(10);
+    let lb = fixed(list, |chain| chain.with_panic_threshold(50), RoundRobin::default());
+    assert_eq!(first(&lb).await, 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lbs_a_stage_of_ones_own_that_leaves_nobody_usable() {
+    #[derive(Debug)]
+    struct Only(Status);
+    impl evenkeel::supplier::ListStage for Only {
+        fn name(&self) -> &str {
+            "only"
+        }
+        fn rank(&self) -> evenkeel::supplier::Rank {
+            evenkeel::supplier::Rank::Filter(0)
+        }
+        fn apply(&self, list: &mut Vec<ServiceInstance>, _: &evenkeel::supplier::StageCx<'_>) {
+            list.retain(|one| one.status() == self.0);
+        }
+    }
+    let of = |id: &str, status| instance(id).to_builder().status(status).build().unwrap();
+    let list = || vec![of("a", Status::Up), of("b", Status::Down)];
+    for threshold in [0, 50] {
+        let shape = |chain: SupplierBuilder| chain.with_priorities().with_panic_threshold(threshold);
+        let lb = fixed(list(), |chain| shape(chain).with_list_stage(Only(Status::Up)), RoundRobin::default());
+        assert_eq!(pick(&lb).await, "a");
+        let lb =
+            fixed(list(), |chain| shape(chain).with_list_stage(Only(Status::Down)), RoundRobin::default());
+        let error = lb.choose(&Request::EMPTY).await.unwrap_err();
+        let reason = matches!(error.kind(), ChooseErrorKind::NoInstances { reason: Reason::Filtered, .. });
+        assert!(reason, "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lbs_a_stream_of_lists_has_those_who_get_traffic() {
+    use evenkeel::ServiceInstanceListSupplier;
+    use futures_util::StreamExt;
+
+    let list: Vec<_> = of(2, 0).into_iter().chain(of(2, 1)).collect();
+    let supplier = chain(Live::new(list).source()).with_priorities().build().unwrap();
+    let first = supplier.get().next().await.unwrap().unwrap();
+    let ids: Vec<_> = first.iter().map(ServiceInstance::id).collect();
+    assert_eq!(ids, ["p0n0", "p0n1"]);
+}

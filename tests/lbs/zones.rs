@@ -414,6 +414,25 @@ async fn lbs_zones_by_properties_while_calls_run() {
     close(&by_zone(&picks(&lb, 1_200).await), &[25.0, 75.0, 0.0], 0.1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn lbs_the_preset_of_kubernetes_needs_a_name_and_a_zone() {
+    let registry = SimpleDiscovery::new().with_instances("orders", zoned(&[10, 10, 10])).unwrap();
+    registry.set(&evenkeel::ServiceId::new("checkout").unwrap(), zoned(&[20, 10, 10]));
+    let text =
+        "spring.application.name: checkout\nevenkeel: {preset: kubernetes, zone: a, policy: round-robin}";
+    let balancers = LoadBalancers::from_properties(yaml(text), registry.clone()).unwrap();
+    let lb = balancers.get("orders").unwrap();
+    pick(&lb).await;
+    settle().await;
+    close(&by_zone(&picks(&lb, 1_200).await), &[66.667, 16.667, 16.667], 0.1);
+    // Without a name every instance is used, and it is said why.
+    let text = "evenkeel: {preset: kubernetes, zone: a, policy: round-robin}";
+    let balancers = LoadBalancers::from_properties(yaml(text), registry).unwrap();
+    let lb = balancers.get("orders").unwrap();
+    close(&by_zone(&picks(&lb, 1_200).await), &[33.333, 33.333, 33.333], 0.1);
+    assert_eq!(reason(&lb), Some(ZoneOff::NoOwnFleet));
+}
+
 #[test]
 fn lbs_presets_and_properties() {
     let of = |preset| {
