@@ -51,6 +51,8 @@ fn curves(criterion: &mut Criterion, runtime: &Runtime) {
         let p2c = Publisher::new(runtime, lists::plain(n), plain, LeastRequest);
         curve("one changed, P2C", &p2c, [lists::plain, lists::plain_replaced]);
         let full = Publisher::new(runtime, lists::tagged(n), subjects::full_chain, RoundRobin::default());
+        let zoned = Publisher::new(runtime, lists::tagged(n), subjects::zones, RoundRobin::default());
+        curve("one changed, zones in proportion", &zoned, [lists::tagged, lists::tagged_replaced]);
         curve("one changed, full chain", &full, [lists::tagged, lists::tagged_replaced]);
     }
     group.finish();

@@ -8,6 +8,7 @@
 //! - [`policies`]: what each guarantees, when to use it, what it costs
 //! - [`outliers`]: who is taken out by what calls see, and comes back; slow start; the cost of a request
 //! - [`stages`]: the chain, in its fixed order
+//! - [`zones`]: zones in proportion, weights of zones, priorities, panic
 //! - [`health`]: health checks: who is asked, when, and what follows
 //! - [`migration`]: from Spring Cloud `LoadBalancer`: what is what, and what is decided otherwise
 //! - [`extending`]: a source, a supplier, a stage or a policy of your own
@@ -39,6 +40,9 @@ pub mod outliers {}
 
 #[doc = include_str!("guide/stages.md")]
 pub mod stages {}
+
+#[doc = include_str!("guide/zones.md")]
+pub mod zones {}
 
 #[doc = include_str!("guide/health.md")]
 pub mod health {}

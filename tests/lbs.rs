@@ -7,7 +7,10 @@ mod support;
 #[path = "lbs"]
 mod lbs {
     mod cases;
+    mod fleet;
     mod hashing;
     mod keys;
+    mod panic;
     mod properties;
+    mod zones;
 }

@@ -5,13 +5,15 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::config::{ApiVersionMatch, StatsProperties};
+use evenkeel::config::{ApiVersionMatch, StatsProperties, ZoneMode};
 use evenkeel::health::{HealthCheck, HealthProbe, ProbeError};
 use evenkeel::policy::{
     DubboConsistentHash, HashKey, LeastRequest, Maglev, PeakEwma, Policy, RandomPick, Rendezvous, RingHash,
     RoundRobin,
 };
-use evenkeel::supplier::{ApiVersion, MetadataRoute, Source, StickySession, Subset};
+use evenkeel::supplier::{
+    ApiVersion, MetadataRoute, OwnFleet, Source, StickySession, Subset, ZonePreference,
+};
 use evenkeel::{
     ChooseExt, LoadBalancer, Outcome, ReactiveLoadBalancer, Request, ServiceInstance, SupplierBuilder,
     async_trait,
@@ -144,6 +146,14 @@ pub fn completes(balancer: &LoadBalancer, count: usize) {
 /// Zones, weights, hints and versions: every stage there is.
 pub fn full_chain(chain: SupplierBuilder) -> SupplierBuilder {
     routes(chain).with_zone_preference("eu-1a").with_weights()
+}
+
+/// Zones in proportion, where the own one spills over, priorities and the panic threshold, over weights.
+pub fn zones(chain: SupplierBuilder) -> SupplierBuilder {
+    let zone = ZonePreference::new("eu-1a").with_mode(ZoneMode::Proportional);
+    let fleet = OwnFleet::fixed([("eu-1a", 20), ("eu-1b", 10), ("eu-1c", 10)]);
+    let chain = chain.with_zone_preference(zone).with_own_fleet(fleet).with_weights();
+    chain.with_priorities().with_panic_threshold(50)
 }
 
 fn routes(chain: SupplierBuilder) -> SupplierBuilder {

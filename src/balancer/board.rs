@@ -19,6 +19,7 @@ use super::list::{List, Member};
 use super::measured;
 use super::published::Published;
 use super::snapshot::{Confirmed, Snapshot};
+use super::spread::{self, Spread};
 use super::tree::Build;
 use super::why::{self, Overrides};
 use crate::ServiceInstance;
@@ -224,7 +225,7 @@ impl Board {
             // will have: those not seen yet get the next places, as the list tells them.
             named.sort_by_cached_key(|one| control.registry.uid_of(one).unwrap_or(u64::MAX));
         }
-        let Usable { list: usable, reason, why, open } = control.chain.usable(named, service);
+        let Usable { list: usable, standings, reason, why, open } = control.chain.usable(named, service);
         let was_open = std::mem::replace(&mut control.open, open);
         let policy = self.policy();
         let needs = policy.needs();
@@ -243,6 +244,7 @@ impl Board {
             self.service.set_pace(pace);
         }
         let mut members: Vec<Member> = Vec::with_capacity(usable.len());
+        let mut standings = standings.into_iter();
         for instance in usable {
             let (weight, wrong) = control.chain.weights.weigh(&instance);
             let (state, differs) = control.registry.state_of(&instance, &self.service);
@@ -260,7 +262,8 @@ impl Board {
                 let suppressed = passed.suppressed();
                 tracing::warn!(%service, %instance, %wrong, suppressed, "a weight cannot be read: it counts as 1");
             }
-            members.push(Member { uid: state.uid(), state, instance, weight });
+            let standing = spread::standing(&state, standings.next().unwrap_or_default());
+            members.push(Member { uid: state.uid(), state, instance, weight, standing });
         }
         // The order of first sight: a reordered list is no change.
         if !members.is_sorted_by_key(|member| member.uid) {
@@ -275,15 +278,10 @@ impl Board {
             fitness::warm_up(&list, &members, current.as_deref(), !control.warm);
         }
         control.warm = self.service.warms_up() && (control.warm || !members.is_empty());
+        let spread = Spread::of(&control.chain, &members);
         if let Some(current) = current.as_ref().filter(|_| !changed) {
-            let same = current.known == known
-                && current.reason == reason
-                && current.why == why
-                && match &current.base {
-                    Some(base) => base.states().iter().map(|state| state.uid()).eq(uids.iter().copied()),
-                    None => uids.is_empty(),
-                };
-            if same {
+            let same = current.known == known && current.reason == reason && current.why == why;
+            if same && current.has_members(&uids, &spread) {
                 (control.list, control.broken) = (Some(list), false);
                 self.confirmed(control, current, now, origin);
                 return false;
@@ -298,9 +296,12 @@ impl Board {
             old: &control.cursors,
             new: HashMap::new(),
             before: current.as_deref(),
+            spread,
         };
         let (root, base) = build.tree(&members);
+        let spread = build.spread;
         control.cursors = build.new;
+        spread.ended(&control.chain, service, |key| control.cursors.contains_key(key));
         (control.list, control.broken) = (Some(list), false);
         let snapshot = Arc::new(Snapshot {
             version: control.version,
@@ -310,15 +311,11 @@ impl Board {
             root,
             base,
             stages: Arc::clone(&control.chain.requests),
+            spread,
             told: control.chain.requests.iter().any(|stage| stage.wants_picks()),
             confirmed: Confirmed::new(now, origin),
         });
-        if let Some(passed) = self.service.logs().list.pass() {
-            tracing::info!(
-                %service, version = snapshot.version, known, usable = uids.len(), ?origin,
-                suppressed = passed.suppressed(), "the list of instances changed"
-            );
-        }
+        self.tell(&snapshot, origin);
         why::note_snapshot(&self.service, current.as_deref(), &snapshot, (was_open, open));
         control.before = self.snapshot.swap(Some(snapshot));
         self.changes.send_replace(control.version);
@@ -326,6 +323,17 @@ impl Board {
             measured::publish(self, control, meters);
         }
         true
+    }
+
+    fn tell(&self, snapshot: &Snapshot, origin: Origin) {
+        if let Some(passed) = self.service.logs().list.pass() {
+            let (service, known) = (self.service.id(), snapshot.known);
+            let usable = snapshot.base.as_ref().map_or(0, |base| base.states().len());
+            tracing::info!(
+                %service, version = snapshot.version, known, usable, ?origin,
+                suppressed = passed.suppressed(), "the list of instances changed"
+            );
+        }
     }
 
     /// The list of `current` stands.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::state::InstanceState;
+use crate::supplier::Standing;
 use crate::{ServiceId, ServiceInstance, Weight};
 
 /// A list as the source gave it, and with the service filled in, entry by entry.
@@ -19,6 +20,7 @@ pub(super) struct Member {
     pub(super) state: Arc<InstanceState>,
     pub(super) instance: ServiceInstance,
     pub(super) weight: Weight,
+    pub(super) standing: Standing,
 }
 
 /// How many entries that left are passed over to find the next one that stayed, and how many may be missed in a row before

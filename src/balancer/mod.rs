@@ -12,6 +12,7 @@ mod many;
 mod measured;
 mod published;
 mod snapshot;
+mod spread;
 mod tree;
 mod view;
 mod why;

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::spread::Spread;
 use super::view::View;
 use crate::state::InstanceState;
-use crate::supplier::{Groups, Origin, Reason, RequestStage, Selection};
+use crate::supplier::{DistributionReport, Groups, Origin, Reason, RequestStage, Selection};
 use crate::{Request, Weight};
 
 /// The instances of a service at one moment: immutable, replaced in one swap when the list changes.
@@ -31,6 +32,8 @@ pub struct Snapshot {
     pub(super) root: Option<Node>,
     /// Everything usable, without the stages inside groups.
     pub(super) base: Option<Arc<View>>,
+    /// How its traffic is divided.
+    pub(super) spread: Spread,
     pub(super) stages: Arc<[Arc<dyn RequestStage>]>,
     pub(super) told: bool,
     pub(super) confirmed: Confirmed,
@@ -110,6 +113,37 @@ pub(super) struct Refused<'a> {
 }
 
 impl Snapshot {
+    /// Whether these are its instances, divided by the same.
+    pub(super) fn has_members(&self, uids: &[u64], spread: &Spread) -> bool {
+        self.spread.is_same(spread)
+            && match &self.base {
+                // What is divided keeps who all of them are; the base has those that may be called.
+                Some(_) if spread.is_on() => true,
+                Some(base) => base.states().iter().map(|state| state.uid()).eq(uids.iter().copied()),
+                None => uids.is_empty(),
+            }
+    }
+
+    /// How the traffic to the whole list is divided among priorities and zones; `None` when weights are all there is to it,
+    /// or nobody is usable.
+    ///
+    /// ```
+    /// use evenkeel::{LoadBalancer, ServiceInstance, SupplierBuilder};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let list = [ServiceInstance::new("10.0.0.1", 8080)?, ServiceInstance::new("10.0.0.2", 8080)?];
+    /// let chain = SupplierBuilder::new("orders").with_instances(list).with_panic_threshold(50);
+    /// let orders = LoadBalancer::builder(chain.build()?).build();
+    /// orders.ready().await?;
+    /// let snapshot = orders.snapshot().ok_or("no list")?;
+    /// let report = snapshot.distribution().ok_or("not divided")?;
+    /// assert!(!report.is_panic() && report.priorities()[0].healthy == 2);
+    /// # Ok(()) }
+    /// ```
+    pub fn distribution(&self) -> Option<&DistributionReport> {
+        self.spread.report()
+    }
+
     /// The view for a request; `None` = nothing to choose from at all.
     #[inline]
     pub(super) fn view(&self, request: &Request<'_>) -> Option<Result<Wanted<'_>, Refused<'_>>> {

@@ -1,11 +1,13 @@
 //! The tree of views: the whole list, and each group that a request can name.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::board::Board;
 use super::list::Member;
 use super::snapshot::{Branch, Node, Snapshot};
+use super::spread::{Divided, Spread, exists, is_open, is_plain};
 use super::view::View;
 use crate::policy::{Cursor, Policy, Publishing};
 use crate::supplier::{Chain, Groups, RequestStage};
@@ -20,6 +22,7 @@ pub(super) struct Build<'a> {
     pub(super) old: &'a HashMap<String, Arc<Cursor>>,
     pub(super) new: HashMap<String, Arc<Cursor>>,
     pub(super) before: Option<&'a Snapshot>,
+    pub(super) spread: Spread,
 }
 
 /// Marks the rotation of the same group without the stages inside groups.
@@ -32,17 +35,26 @@ impl Build<'_> {
         }
         let before = self.before;
         let old_base = before.and_then(|before| before.base.as_ref());
-        let base = self.view(members, &String::from(WIDE), old_base, None);
+        // Who gets traffic of the whole list is decided first: it is the group without a name.
+        let divided = self.divided(members, "", None);
+        let whole = divided.as_ref().map_or(members, |divided| &divided.whole);
+        let base = self.view(whole, &String::from(WIDE), old_base, None);
         let old_root = before.and_then(|before| before.root.as_ref());
-        let root =
-            self.node(members, &mut String::new(), None, &base, old_root, &Arc::clone(&self.chain.requests));
+        let root = self.node(
+            (members, divided),
+            &mut String::new(),
+            None,
+            &base,
+            old_root,
+            &Arc::clone(&self.chain.requests),
+        );
         (Some(root), Some(base))
     }
 
     /// The node of a group (`name`; `None` = the whole list) and of everything that the stages left can name inside it.
     fn node(
         &mut self,
-        members: &[Member],
+        (members, divided): (&[Member], Option<Divided>),
         key: &mut String,
         name: Option<&str>,
         wider: &Arc<View>,
@@ -50,20 +62,27 @@ impl Build<'_> {
         stages: &[Arc<dyn RequestStage>],
     ) -> Node {
         let old_view = old.map(|old| &old.view);
-        let narrowed = self.narrowed(members, name);
-        let is_base = members.len() == wider.states().len();
+        let spread = divided.is_some();
+        let (whole, narrowed) = match divided {
+            None => (Cow::Borrowed(members), self.narrowed(members, name)),
+            Some(Divided { whole, used }) => {
+                let plain = is_plain(&used, &whole, self.chain.weights.is_on());
+                (Cow::Owned(whole), (!plain && !used.is_empty()).then_some(used))
+            }
+        };
+        let is_base = whole.len() == wider.states().len();
         let view = match narrowed {
             // Nothing inside the group: the group is the view.
-            None if is_base && key.is_empty() => self.view(members, key, old_view, None),
-            None => self.view(members, key, old_view, Some(Arc::clone(wider))),
+            None if is_base && key.is_empty() => self.view(&whole, key, old_view, None),
+            None => self.view(&whole, key, old_view, Some(Arc::clone(wider))),
             Some(list) => {
-                let whole = if is_base {
+                let wider = if is_base {
                     Arc::clone(wider)
                 } else {
                     let old_whole = old_view.and_then(|view| view.wider.as_ref());
-                    self.view(members, &format!("{key}{WIDE}"), old_whole, Some(Arc::clone(wider)))
+                    self.view(&whole, &format!("{key}{WIDE}"), old_whole, Some(Arc::clone(wider)))
                 };
-                self.view(&list, key, old_view, Some(whole))
+                self.weighted(&list, key, old_view, Some(wider), spread || self.chain.weights.is_on())
             }
         };
         let next = self.branch(members, key, &view, wider, old, stages);
@@ -104,6 +123,11 @@ impl Build<'_> {
                 group.dedup_by_key(|member| member.uid);
             }
         }
+        if self.spread.is_on() {
+            // Nobody is usable there: as if nobody were listed.
+            let open = is_open(members);
+            named.retain(|(_, group)| exists(group, open));
+        }
         named.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         let old_branch = old.and_then(|old| old.next.as_deref());
         let strict = stage.is_strict();
@@ -117,12 +141,14 @@ impl Build<'_> {
             let old_node =
                 old_branch.and_then(|branch| branch.nodes.get(branch.groups.find(name)?.0 as usize));
             // A strict group is never left: its own instances are the widest view.
+            let divided = self.divided(group, key, Some(name));
             let node = if strict {
                 let old_widest = old_node.map(|node| widest(&node.view));
-                let whole = self.view(group, &format!("{key}{WIDE}"), old_widest, None);
-                self.node(group, key, Some(name), &whole, old_node, rest)
+                let whole = divided.as_ref().map_or(&group[..], |divided| &divided.whole);
+                let whole = self.view(whole, &format!("{key}{WIDE}"), old_widest, None);
+                self.node((group, divided), key, Some(name), &whole, old_node, rest)
             } else {
-                self.node(group, key, Some(name), wider, old_node, rest)
+                self.node((group, divided), key, Some(name), wider, old_node, rest)
             };
             nodes.push(node);
             key.truncate(length);
@@ -134,7 +160,9 @@ impl Build<'_> {
             let next = self.branch(members, key, own, wider, old_all, rest);
             Some(Node { view: Arc::clone(own), next })
         };
-        let instances = instances(&**stage, members);
+        let members: Vec<&Member> =
+            members.iter().filter(|member| !self.spread.is_on() || member.standing.is_available()).collect();
+        let instances = instances(&**stage, &members);
         let states = if instances.is_empty() {
             Box::default()
         } else {
@@ -143,6 +171,15 @@ impl Build<'_> {
         let groups = Groups::new(named.into_iter().map(|(name, _)| name).collect(), instances);
         let groups = groups.indexed(&**stage);
         Some(Box::new(Branch { groups, nodes: nodes.into(), all, states }))
+    }
+
+    /// The members of a group as the traffic is divided among them, where it is.
+    fn divided(&mut self, members: &[Member], key: &str, name: Option<&str>) -> Option<Divided> {
+        // Taken out, so that the stages can be asked meanwhile.
+        let mut spread = std::mem::take(&mut self.spread);
+        let divided = spread.divide(self.chain, key, members, |some| self.narrowed(some, name));
+        self.spread = spread;
+        divided
     }
 
     /// What the stages inside groups leave of a group; `None` when they leave all of it as it is.
@@ -186,11 +223,19 @@ impl Build<'_> {
         old: Option<&Arc<View>>,
         wider: Option<Arc<View>>,
     ) -> Arc<View> {
+        self.weighted(members, key, old, wider, self.chain.weights.is_on())
+    }
+
+    fn weighted(
+        &mut self,
+        members: &[Member],
+        key: &String,
+        old: Option<&Arc<View>>,
+        wider: Option<Arc<View>>,
+        weighted: bool,
+    ) -> Arc<View> {
         let states: Box<[_]> = members.iter().map(|member| Arc::clone(&member.state)).collect();
-        let weights: Option<Box<[Weight]>> = self
-            .chain
-            .weights
-            .is_on()
+        let weights: Option<Box<[Weight]>> = weighted
             .then(|| members.iter().map(|member| member.weight).collect::<Box<[Weight]>>())
             .filter(|weights| weights.iter().any(|weight| *weight != weights[0]));
         let cursor = self.old.get(key).map_or_else(Arc::default, Arc::clone);
@@ -209,11 +254,11 @@ impl Build<'_> {
 }
 
 /// The names by which a stage finds single instances, sorted; of one name, the lowest address.
-fn instances(stage: &dyn RequestStage, members: &[Member]) -> Box<[(Box<str>, u32)]> {
+fn instances(stage: &dyn RequestStage, members: &[&Member]) -> Box<[(Box<str>, u32)]> {
     let mut found: Vec<(Box<str>, &Member, u32)> = members
         .iter()
         .zip(0..)
-        .filter_map(|(member, at)| Some((stage.instance_name(&member.instance)?.into(), member, at)))
+        .filter_map(|(member, at)| Some((stage.instance_name(&member.instance)?.into(), *member, at)))
         .collect();
     let address = |member: &Member| (member.instance.host().to_owned(), member.instance.port());
     found.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| address(a.1).cmp(&address(b.1))));

@@ -4,7 +4,7 @@ use super::error::{Place, Warning};
 use super::key::{self, Token, uniform};
 use super::meaningless;
 use super::names::{
-    self, ALIASES, INSTANCE_NAMES, KEYED, MAPS, OVERRIDE_NAMES, PROPERTIES, ROUTE_NAMES, Shape,
+    self, ALIASES, INSTANCE_NAMES, KEYED, MAPS, OVERRIDE_NAMES, PROPERTIES, ROUTE_NAMES, Shape, ZONE_WEIGHTS,
 };
 
 /// The family of keys one belongs to.
@@ -221,6 +221,11 @@ pub(crate) fn property_name(rest: &[Token], in_client: bool) -> Option<String> {
         // A key of the map is data: it keeps its spelling but for the case, in which media types do not differ.
         let of = key::joined(below).to_ascii_lowercase();
         return Some(if of.is_empty() { KEYED.to_owned() } else { format!("{KEYED}.{of}") });
+    }
+    if let Some(zone) =
+        below(rest, ZONE_WEIGHTS).filter(|below| below.first().is_some_and(|t| t.name().is_some()))
+    {
+        return Some(format!("{ZONE_WEIGHTS}.{}", key::joined(zone).to_ascii_lowercase()));
     }
     if let Some((_, name)) = ALIASES.iter().find(|(alias, _)| below(rest, alias).is_some_and(<[_]>::is_empty))
     {

@@ -2,7 +2,7 @@
 
 use super::api_version::ApiVersionProperties;
 use super::cache::{CacheProperties, Staleness};
-use super::choices::{PolicyName, Preset, StageName};
+use super::choices::{PolicyName, Preset, StageName, ZoneMode};
 use super::duration;
 use super::forwarded::{StatsProperties, XForwardedProperties};
 use super::hash::HashProperties;
@@ -29,6 +29,8 @@ const KUBERNETES_STALENESS: Duration = Duration::from_secs(300);
 ///
 /// Long enough for a process that compiles its code and fills its caches at the first calls, short enough for a rollout.
 const MODERN_SLOW_START: Duration = Duration::from_secs(60);
+/// Below half of its instances a list is more likely judged wrongly than dead; Envoy's default.
+const PANIC_THRESHOLD: u8 = 50;
 
 /// Everything one service's balancer can be told: `evenkeel.*`, the same as `spring.cloud.loadbalancer.*`.
 ///
@@ -58,12 +60,21 @@ pub struct LoadBalancerProperties {
     pub policy: PolicyName,
     /// What a key is made of and how it is spread, for a service whose `policy` goes by one.
     pub hash: HashProperties,
-    /// The stages of the chain. Default: [`StageName::Default`] alone.
+    /// The stages of the chain. Default: [`StageName::Default`] alone; zone preference under `kubernetes`.
     pub configurations: Vec<StageName>,
     /// The zone this client runs in; blank in a file means unset. Default: unset.
     pub zone: Option<String>,
     /// When the own zone is preferred.
     pub zone_preference: ZonePreferenceProperties,
+    /// The service that this process is an instance of: how many clients there are in each zone, for proportional zones.
+    /// Default: `spring.application.name`, if that is set; else unset.
+    pub own_service_id: Option<String>,
+    /// Below this share of usable instances, in percent, all are used that are not down; 0 is never, but when none passes its
+    /// health check. Default: 0; 50 under `kubernetes` and `modern`.
+    pub panic_threshold: u8,
+    /// How many times its part a priority's or a zone's usable instances can take before others take over; 1 to 100.
+    /// Default: 1.4.
+    pub overprovisioning_factor: f64,
     /// Health checks, for a service whose `configurations` name `health-check`.
     pub health_check: HealthCheckProperties,
     /// Sticky sessions, for a service whose `configurations` name `request-based-sticky-session`.
@@ -151,9 +162,16 @@ impl LoadBalancerProperties {
                 Preset::Modern => PolicyName::PeakEwma,
             },
             hash: HashProperties::default(),
-            configurations: vec![StageName::Default],
+            configurations: vec![if kubernetes { StageName::ZonePreference } else { StageName::Default }],
             zone: None,
-            zone_preference: ZonePreferenceProperties::default(),
+            zone_preference: ZonePreferenceProperties::default().with_mode(if kubernetes {
+                ZoneMode::Proportional
+            } else {
+                ZoneMode::AllOrNothing
+            }),
+            own_service_id: None,
+            panic_threshold: if preset == Preset::Spring { 0 } else { PANIC_THRESHOLD },
+            overprovisioning_factor: 1.4,
             health_check: HealthCheckProperties::default(),
             sticky_session: StickySessionProperties::default(),
             subset: SubsetProperties::default(),
@@ -228,6 +246,12 @@ impl LoadBalancerProperties {
         with_zone(zone: impl AsRef<str>) = trimmed(zone.as_ref());
         /// Sets when the own zone is preferred.
         with_zone_preference(zone_preference: ZonePreferenceProperties) = zone_preference;
+        /// Sets the service that this process is an instance of; blank means unset. Default: unset.
+        with_own_service_id(own_service_id: impl AsRef<str>) = trimmed(own_service_id.as_ref());
+        /// Sets the share of usable instances, in percent, below which all are used. Default: 0, never.
+        with_panic_threshold(panic_threshold: u8) = panic_threshold;
+        /// Sets how many times its part a priority or zone can take. Default: 1.4.
+        with_overprovisioning_factor(overprovisioning_factor: f64) = overprovisioning_factor;
         /// Sets the health checks.
         with_health_check(health_check: HealthCheckProperties) = health_check;
         /// Sets the sticky sessions.

@@ -48,7 +48,7 @@ words! {
     /// A stage of the chain between the registry and the pick.
     ///
     /// Property: `evenkeel.configurations`, one word, a comma list or a list. Default: `default`.
-    StageName, "default, zone-preference, weighted, hint, health-check, request-based-sticky-session, same-instance-preference, subset or api-version" {
+    StageName, "default, zone-preference, weighted, hint, health-check, request-based-sticky-session, same-instance-preference, priority, subset or api-version" {
         /// The plain chain: the registry's list and the cache.
         #[default]
         Default = "default",
@@ -68,6 +68,21 @@ words! {
         Subset = "subset",
         /// Only instances of the API version that the request asks for.
         ApiVersion = "api-version",
+        /// Instances of the first priority that can take the traffic; the next ones take what is too much for it.
+        Priority = "priority",
+    }
+}
+
+words! {
+    /// How the own zone is preferred.
+    ///
+    /// Property: `evenkeel.zone-preference.mode`. Default: `all-or-nothing`; `proportional` under the preset `kubernetes`.
+    ZoneMode, "all-or-nothing or proportional" {
+        /// The own zone takes everything as long as it has an instance, as in Spring.
+        #[default]
+        AllOrNothing = "all-or-nothing",
+        /// What is more than the own zone's fair part goes to zones with room, in proportion to it.
+        Proportional = "proportional",
     }
 }
 

@@ -5,7 +5,7 @@ use super::balancer::{GlobalProperties, LoadBalancerProperties, trimmed};
 use super::choices::Preset;
 use super::key::fold;
 use super::layer::{self, Layer, Section, Setting};
-use super::names::{EAGER, HEALTH_PATH, KEYED, PROPERTIES, Shape};
+use super::names::{EAGER, HEALTH_PATH, KEYED, PROPERTIES, Shape, ZONE_WEIGHTS};
 use super::overrides;
 use super::read;
 use std::collections::BTreeMap;
@@ -93,6 +93,9 @@ pub(crate) fn of_service(
     }
     for (of, setting) in stack.entries(KEYED) {
         let _ = read::read_media_type(&mut properties, of, &setting.text);
+    }
+    for (zone, setting) in stack.entries(ZONE_WEIGHTS) {
+        let _ = read::read_zone_weight(&mut properties, zone, &setting.text);
     }
     properties.hint = stack.mapped("hint").and_then(|setting| trimmed(&setting.text));
     if let Some(path) = stack.mapped(HEALTH_PATH) {

@@ -4,7 +4,7 @@ use super::address::{self, Address, Owner, Prefix};
 use super::balancer::LoadBalancerProperties;
 use super::error::{Issues, Place, Problem};
 use super::key::{self, Token};
-use super::names::{self, KEYED, RETRYABLE, Shape};
+use super::names::{self, KEYED, RETRYABLE, Shape, ZONE_WEIGHTS};
 use super::overrides;
 use super::placeholder::Resolver;
 use super::read::{self, comma_list};
@@ -313,6 +313,10 @@ fn check(owner: &Owner, id: &str, name: &str, text: &str) -> Result<(), String> 
         let read =
             read::read_media_type(&mut LoadBalancerProperties::default(), of.trim_start_matches('.'), text);
         return read.map_err(str::to_owned);
+    }
+    if let Some(zone) = name.strip_prefix(ZONE_WEIGHTS).and_then(|below| below.strip_prefix('.')) {
+        return read::read_zone_weight(&mut LoadBalancerProperties::default(), zone, text)
+            .map_err(str::to_owned);
     }
     if let Some(property) = names::property(address::root(name)) {
         let scratch = &mut LoadBalancerProperties::default();

@@ -3,12 +3,12 @@
 use super::api_version::ApiVersionMatch;
 use super::balancer::{LoadBalancerProperties, trimmed};
 use super::cache::Staleness;
-use super::choices::{PolicyName, Preset, ProbeName, Refresh, ZeroWeight};
+use super::choices::{PolicyName, Preset, ProbeName, Refresh, ZeroWeight, ZoneMode};
 use super::outlier::OutlierMode;
 use super::read::{
-    Allowed, above_zero, aggression, arguments, entries, flag, from_one, header_name, names_of_services,
-    part, part_percent, percent, percent_of_mean, points, port, put, required, retryable, share, span,
-    stages, statuses, whole,
+    Allowed, above_zero, aggression, arguments, entries, factor, flag, from_one, header_name,
+    names_of_services, part, part_percent, percent, percent_of_mean, points, port, put, required, retryable,
+    share, span, stages, statuses, whole, zone_weights,
 };
 use super::slow_start::SlowStartCurve;
 use super::subset::SubsetAlgorithm;
@@ -67,6 +67,16 @@ pub(crate) const PROPERTIES: &[Property] = &[
     one("zone-preference.max-share", |to, text| {
         put(&mut to.zone_preference.max_share, share(text).map(Some))
     }),
+    one("zone-preference.mode", |to, text| {
+        put(&mut to.zone_preference.mode, ZoneMode::read(text).ok_or(ZoneMode::ALLOWED))
+    }),
+    one("zone-preference.min-cluster-size", |to, text| {
+        put(&mut to.zone_preference.min_cluster_size, from_one(text))
+    }),
+    Property { name: ZONE_WEIGHTS, global_only: false, shape: Shape::List(zone_weights) },
+    one("own-service-id", |to, text| put(&mut to.own_service_id, Ok(trimmed(text)))),
+    one("panic-threshold", |to, text| put(&mut to.panic_threshold, percent(text))),
+    one("overprovisioning-factor", |to, text| put(&mut to.overprovisioning_factor, factor(text))),
     one("hint-header-name", |to, text| put(&mut to.hint_header_name, header_name(text))),
     one("weight.zero", |to, text| {
         put(&mut to.weight.zero, ZeroWeight::read(text).ok_or(ZeroWeight::ALLOWED))
@@ -269,6 +279,9 @@ pub(crate) const ALIASES: &[(&str, &str)] = &[("stats.micrometer.enabled", "stat
 
 /// The property that is a map by media type: for each, the parameter that holds the version.
 pub(crate) const KEYED: &str = "api-version.media-type-parameters";
+
+/// The list of [`PROPERTIES`] that may also be a map: by zone, its weight.
+pub(crate) const ZONE_WEIGHTS: &str = "zone-preference.weights";
 
 /// The list of [`PROPERTIES`] in which Java's exceptions may stand.
 pub(crate) const RETRYABLE: &str = "retry.retryable-exceptions";

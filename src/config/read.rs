@@ -116,16 +116,8 @@ pub(crate) fn entries(text: &str) -> Result<u32, Allowed> {
     }
 }
 
-pub(crate) fn percent(text: &str) -> Result<u32, Allowed> {
-    let text = text.trim();
-    match whole(text.strip_suffix('%').unwrap_or(text)) {
-        Ok(percent) if percent <= 100 => Ok(percent),
-        _ => Err("a whole number of percent, 0 to 100"),
-    }
-}
-
 pub(crate) fn part_percent(text: &str) -> Result<u32, Allowed> {
-    percent(text).ok().filter(|percent| *percent > 0).ok_or("a whole number of percent, 1 to 100")
+    percent(text).ok().filter(|percent| *percent > 0).ok_or("a percentage, a whole number from 1 to 100")
 }
 
 pub(crate) fn aggression(text: &str) -> Result<f64, Allowed> {
@@ -146,6 +138,44 @@ pub(crate) fn percent_of_mean(text: &str) -> Result<u32, Allowed> {
 pub(crate) fn arguments(to: &mut LoadBalancerProperties, words: &[&str]) -> Result<(), Allowed> {
     let read = |word: &&str| whole(word).map_err(|_| "numbers of arguments, from 0, such as 0, 1");
     put(&mut to.hash.arguments, words.iter().map(read).collect())
+}
+
+/// The weights of zones, `<zone>=<weight>` each.
+pub(crate) fn zone_weights(to: &mut LoadBalancerProperties, words: &[&str]) -> Result<(), Allowed> {
+    to.zone_preference.weights.clear();
+    words.iter().try_for_each(|word| {
+        let (zone, weight) = word.rsplit_once('=').ok_or(ZONES)?;
+        read_zone_weight(to, zone, weight)
+    })
+}
+
+/// What the weights of zones may be.
+const ZONES: Allowed = "zones and a whole number from 0 each: a list such as eu-1a=3, eu-1b=1, or a map";
+
+/// Reads the weight of one zone.
+pub(crate) fn read_zone_weight(
+    to: &mut LoadBalancerProperties,
+    zone: &str,
+    text: &str,
+) -> Result<(), Allowed> {
+    let zone = trimmed(zone).ok_or(ZONES)?.to_lowercase();
+    to.zone_preference.weights.insert(zone, whole(text).map_err(|_| ZONES)?);
+    Ok(())
+}
+
+pub(crate) fn percent<T: TryFrom<u64> + PartialOrd + From<u8>>(text: &str) -> Result<T, Allowed> {
+    let text = text.trim();
+    match whole(text.strip_suffix('%').unwrap_or(text).trim_end()) {
+        Ok(percent) if percent <= T::from(100) => Ok(percent),
+        _ => Err("a percentage, a whole number from 0 to 100"),
+    }
+}
+
+pub(crate) fn factor(text: &str) -> Result<f64, Allowed> {
+    match text.trim().parse::<f64>() {
+        Ok(factor) if (1.0..=100.0).contains(&factor) => Ok(factor),
+        _ => Err("a number from 1 to 100, such as 1.4"),
+    }
 }
 
 pub(crate) fn part(text: &str) -> Result<f64, Allowed> {

@@ -7,7 +7,7 @@ use super::effective::Stack;
 use super::error::{Place, Warning};
 use super::key;
 use super::layer::{self, Setting};
-use super::names::{EAGER, HEALTH_PATH, KEYED, MAPS, MASK, PROPERTIES, SECRETS, Shape};
+use super::names::{EAGER, HEALTH_PATH, KEYED, MAPS, MASK, PROPERTIES, SECRETS, Shape, ZONE_WEIGHTS};
 use super::overrides::{self, OverrideEnd};
 use super::properties::Properties;
 use serde::{Serialize, Serializer};
@@ -199,6 +199,15 @@ impl Properties {
                     origin = Origin::Process;
                 }
             }
+            if name == "own-service-id"
+                && stack.find(name).is_none_or(|setting| setting.text.trim().is_empty())
+                && effective.own_service_id.is_some()
+            {
+                origin = Origin::Process;
+            }
+            if let Some(setting) = stack.entries(name).into_values().next().filter(|_| name == ZONE_WEIGHTS) {
+                origin = Origin::Set(setting.place.clone());
+            }
             entries.push(ReportEntry { name: name.to_owned(), value, origin });
         }
         for name in MAPS {
@@ -344,7 +353,7 @@ mod tests {
         for name in names.chain([KEYED, "routing"]) {
             let entry = report.get(name).unwrap_or_else(|| panic!("no {name}"));
             // What is not found in the struct would be unset, whatever the default is.
-            let optional = ["zone", "hint"].contains(&name)
+            let optional = ["zone", "hint", "own-service-id"].contains(&name)
                 || [
                     "max-share",
                     "warm-start",

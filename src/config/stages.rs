@@ -1,6 +1,6 @@
 //! Properties of the single stages of a chain: zones, weights, routes.
 
-use super::choices::{UnknownGroup, ZeroWeight};
+use super::choices::{UnknownGroup, ZeroWeight, ZoneMode};
 use super::setters::setters;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,11 +24,25 @@ pub struct ZonePreferenceProperties {
     /// Most that one local instance may take of this client's traffic, as a multiple of the even share over all
     /// zones; at least 1. Above it all zones are used. Default: unset, no bound.
     pub max_share: Option<f64>,
+    /// Whether the own zone takes everything or its fair part. Default: [`ZoneMode::AllOrNothing`]; proportional under the
+    /// preset `kubernetes`.
+    pub mode: ZoneMode,
+    /// Usable instances without which zones are not used in proportion. Default: 6, as in Envoy.
+    pub min_cluster_size: u32,
+    /// What each zone gets, whatever the own zone is; zones that are not named get nothing while a named one has an
+    /// instance. Default: none, zones have no weights.
+    pub weights: BTreeMap<String, u32>,
 }
 
 impl Default for ZonePreferenceProperties {
     fn default() -> Self {
-        Self { min_local_instances: 1, max_share: None }
+        Self {
+            min_local_instances: 1,
+            max_share: None,
+            mode: ZoneMode::AllOrNothing,
+            min_cluster_size: 6,
+            weights: BTreeMap::new(),
+        }
     }
 }
 
@@ -38,6 +52,13 @@ impl ZonePreferenceProperties {
         with_min_local_instances(min_local_instances: u32) = min_local_instances;
         /// Sets the largest multiple of the even share for one local instance; `None`, the default, is no bound.
         with_max_share(max_share: impl Into<Option<f64>>) = max_share.into();
+        /// Sets whether the own zone takes everything or its fair part. Default: [`ZoneMode::AllOrNothing`].
+        with_mode(mode: ZoneMode) = mode;
+        /// Sets the usable instances without which zones are not used in proportion. Default: 6.
+        with_min_cluster_size(min_cluster_size: u32) = min_cluster_size;
+        /// Sets the weights of zones. Default: none.
+        with_weights(weights: impl IntoIterator<Item = (impl Into<String>, u32)>) =
+            weights.into_iter().map(|(zone, weight)| (zone.into(), weight)).collect();
     }
 }
 

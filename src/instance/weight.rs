@@ -43,6 +43,11 @@ impl Weight {
         self.0
     }
 
+    /// So many thousandths, at most [`MAX`](Self::MAX).
+    pub(crate) fn of_thousandths(thousandths: u64) -> Self {
+        Self(thousandths.min(Self::MAX.0))
+    }
+
     /// Whether this weight drains the instance.
     pub const fn is_zero(self) -> bool {
         self.0 == 0

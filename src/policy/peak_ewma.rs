@@ -65,14 +65,15 @@ impl Policy for PeakEwma {
         let decay = Decay::over(self.decay);
         let alias = set.thousandths().as_deref().and_then(Alias::new);
         match (alias, set.weights()) {
-            (Some(alias), Some(weights)) => Box::new(Weighted { decay, alias, weights: weights.into() }),
+            (Some(alias), Some(weights)) => Box::new(Weighted { decay, alias, weights: relative(weights) }),
             _ => Box::new(Plain(decay)),
         }
     }
 }
 
-/// What an instance counts as that has a call in flight and no answer yet: more than any that is known.
-const UNKNOWN: f32 = 1e30;
+/// What an answer of an instance counts as that has calls in flight and gave none yet: more nanoseconds than any that is
+/// known takes, and few enough that calls and weights may be multiplied with it.
+const UNKNOWN: f32 = 1e25;
 
 /// The latency in nanoseconds times the calls in flight, the one that is to come included.
 #[inline]
@@ -84,7 +85,7 @@ fn load(cx: &mut PickCx<'_>, index: usize, decay: Decay) -> f32 {
         Some(latency) => latency * (waiting + 1.0),
         // It gets its first call from anybody who draws it, and no second one.
         None if calls == 0 => 0.0,
-        None => UNKNOWN + waiting,
+        None => UNKNOWN * waiting,
     }
 }
 
@@ -112,7 +113,15 @@ impl Picker for Plain {
 struct Weighted {
     decay: Decay,
     alias: Alias,
-    weights: Box<[Weight]>,
+    /// Of the heaviest: two of the largest there may be are too much for a product of floats.
+    weights: Box<[f32]>,
+}
+
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // 24 bits are enough for a comparison
+fn relative(weights: &[Weight]) -> Box<[f32]> {
+    let of = |weight: &Weight| weight.thousandths() as f64;
+    let most = weights.iter().map(of).fold(1.0, f64::max);
+    weights.iter().map(|weight| (of(weight) / most) as f32).collect()
 }
 
 impl Picker for Weighted {
@@ -121,20 +130,20 @@ impl Picker for Weighted {
     }
 
     fn scores(&self, cx: &mut PickCx<'_>) -> Option<Scores> {
-        #[allow(clippy::cast_precision_loss)]
-        let weight = |at: usize| self.weights[at].thousandths() as f64 / 1e3;
+        let weight = |at: usize| f64::from(self.weights[at]);
         let of =
             (0..cx.len()).map(|at| Some(f64::from(load(cx, at, self.decay)) / 1e6 / weight(at))).collect();
-        Some(Scores::new("ms x calls in flight and one, per weight; of two drawn by weight the smaller", of))
+        Some(Scores::new(
+            "ms x calls in flight and one, per part of the largest weight; of two drawn by weight the smaller",
+            of,
+        ))
     }
 
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
-        #[allow(clippy::cast_precision_loss)]
-        let weight = |i: usize| self.weights[i].thousandths() as f32;
         better(
             cx,
             |cx| two_by_weight(&self.alias, cx),
-            |cx, b, a| load(cx, b, self.decay) * weight(a) < load(cx, a, self.decay) * weight(b),
+            |cx, b, a| load(cx, b, self.decay) * self.weights[a] < load(cx, a, self.decay) * self.weights[b],
         )
     }
 }

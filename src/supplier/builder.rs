@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::distribution::Settings as DistributionSettings;
 use super::driver::Settings;
 use super::stages::{
     ApiVersion, HintStage, MetadataRoute, StickySession, Subset, WeightsStage, ZonePreference,
 };
-use super::{ListStage, RequestStage, ServiceInstanceListSupplier};
+use super::{ListStage, OwnFleet, RequestStage, ServiceInstanceListSupplier};
 use crate::config::{CacheProperties, Refresh, Staleness};
 use crate::discovery::DiscoveryClient;
 use crate::health::HealthCheck;
@@ -44,6 +45,7 @@ pub struct SupplierBuilder {
     bases: u32,
     lists: Vec<Arc<dyn ListStage>>,
     pub(super) zone: Option<ZonePreference>,
+    pub(super) division: Box<Division>,
     /// Where this client stands, also without a preference.
     pub(super) own_zone: Option<String>,
     pub(super) health: Option<HealthCheck>,
@@ -62,6 +64,14 @@ pub struct SupplierBuilder {
     stale: Staleness,
     runtime: Option<Handle>,
     seed: Option<u64>,
+}
+
+/// How traffic is to be divided, and by whom.
+#[derive(Default)]
+pub(super) struct Division {
+    pub(super) settings: DistributionSettings,
+    pub(super) fleet: Option<OwnFleet>,
+    pub(super) service: Option<String>,
 }
 
 enum Base {
@@ -83,6 +93,7 @@ impl SupplierBuilder {
             bases: 0,
             lists: Vec::new(),
             zone: None,
+            division: Box::default(),
             own_zone: None,
             health: None,
             sticky: None,
@@ -140,6 +151,62 @@ impl SupplierBuilder {
     /// Instances of the own zone first; a zone's name, or a [`ZonePreference`] with its guards.
     pub fn with_zone_preference(mut self, zone: impl Into<ZonePreference>) -> Self {
         self.zone = Some(zone.into());
+        self
+    }
+
+    /// The clients of this service by zone, for a [`ZonePreference`] in proportion.
+    pub fn with_own_fleet(mut self, fleet: OwnFleet) -> Self {
+        self.division.fleet = Some(fleet);
+        self
+    }
+
+    /// The same by the name of the service that this process is an instance of: looked up in the chain's registry. A fleet
+    /// that is given counts for more.
+    pub fn with_own_service_id(mut self, service: impl AsRef<str>) -> Self {
+        let service = service.as_ref().trim();
+        self.division.service = (!service.is_empty()).then(|| service.to_owned());
+        self
+    }
+
+    /// What each zone gets, whatever the own zone is, as long as its usable instances can take it: a weight is lowered where
+    /// fewer than 1 / [factor](Self::with_overprovisioning_factor) of the zone's instances are usable. Zones that are not
+    /// named get nothing while a named one has a usable instance.
+    ///
+    /// ```
+    /// use evenkeel::{ServiceInstance, SupplierBuilder};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let supplier = SupplierBuilder::new("orders")
+    ///     .with_instances([ServiceInstance::new("10.0.0.1", 8080)?])
+    ///     .with_zone_weights([("eu-1a", 3), ("eu-1b", 1)])
+    ///     .build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn with_zone_weights(mut self, weights: impl IntoIterator<Item = (impl Into<String>, u32)>) -> Self {
+        self.division.settings.weigh_zones(weights.into_iter().map(|(zone, weight)| (zone.into(), weight)));
+        self
+    }
+
+    /// [`ServiceInstance::priority`] counts: the first priority takes the traffic as long as its usable instances can, and
+    /// the next ones what is too much for it. Off by default.
+    pub fn with_priorities(mut self) -> Self {
+        self.division.settings.priorities = true;
+        self
+    }
+
+    /// How many times its part a priority's or a zone's usable instances can take (default 1.4, as in Envoy: with 72 % of
+    /// them usable all is well); 1 to 100.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates; checked when it is built
+    pub fn with_overprovisioning_factor(mut self, factor: f64) -> Self {
+        self.division.settings.factor = (factor * 100.0).round() as u64;
+        self
+    }
+
+    /// Below this share of usable instances, in percent, all are used that are not down by their registry, since a verdict
+    /// on most of a fleet is more likely wrong than right; by priority, where those count. 0, the default, is never, but when
+    /// none passes its health check.
+    pub fn with_panic_threshold(mut self, percent: u8) -> Self {
+        self.division.settings.threshold = u64::from(percent);
         self
     }
 

@@ -3,7 +3,7 @@ use std::hash::{Hash, Hasher};
 use crate::ServiceInstance;
 
 /// An instance as a key: by its identity alone.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct ByIdentity(pub(super) ServiceInstance);
 
 impl PartialEq for ByIdentity {

@@ -8,6 +8,7 @@
 mod builder;
 mod chain;
 mod chained;
+mod distribution;
 pub(crate) mod driver;
 mod groups;
 mod health;
@@ -27,6 +28,8 @@ pub use builder::SupplierBuilder;
 pub use chain::Reason;
 pub(crate) use chain::{Chain, Usable};
 pub use chained::{BuildError, Supplier};
+pub(crate) use distribution::{Allotted, Candidate, Standing};
+pub use distribution::{DistributionReport, OwnFleet, PriorityReport, ZoneOff, ZoneShare, ZoneUse};
 pub use driver::Origin;
 pub use groups::{GroupId, GroupIndex, Groups, InstanceId};
 pub use health::HealthStage;

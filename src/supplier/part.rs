@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::identity::ByIdentity;
 use super::{Chain, Rank, RequestStage, StageCx};
-use crate::{ServiceId, ServiceInstance};
+use crate::{ServiceId, ServiceInstance, Status};
 
 impl Chain {
     /// What the stages inside groups leave, up to the subset, in the whole of `list` or in a group of it; in the order of
@@ -35,16 +35,31 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn group(&mut self, members: &[&ServiceInstance], name: Option<&str>, stages: &[Arc<dyn RequestStage>]) {
         let mut left: Vec<ServiceInstance> = members.iter().map(|instance| (*instance).clone()).collect();
+        // What gets traffic of its own has a subset of its own, so that there is somebody to turn to.
+        if let Some(distribution) = &self.chain.distribution {
+            let mut of: BTreeMap<_, Vec<ServiceInstance>> = BTreeMap::new();
+            for instance in left.drain(..) {
+                let priority = if distribution.has_priorities() { instance.priority() } else { 0 };
+                let degraded = instance.status() == Status::Degraded;
+                of.entry((priority, degraded)).or_default().push(instance);
+            }
+            for left in of.into_values() {
+                self.keep(left, name);
+            }
+        } else {
+            self.keep(left, name);
+        }
+        self.branch(members, stages);
+    }
+
+    fn keep(&mut self, members: Vec<ServiceInstance>, name: Option<&str>) {
         let cx = StageCx::new(self.service, name).rehearsing();
+        let mut left = members.clone();
         for stage in self.chain.inner.iter().filter(|stage| stage.rank() <= Rank::Subset) {
             stage.apply(&mut left, &cx);
         }
         // A stage inside groups that leaves nothing is passed over.
-        if left.is_empty() {
-            left = members.iter().map(|instance| (*instance).clone()).collect();
-        }
-        self.kept.extend(left.into_iter().map(ByIdentity));
-        self.branch(members, stages);
+        self.kept.extend(if left.is_empty() { members } else { left }.into_iter().map(ByIdentity));
     }
 
     fn branch(&mut self, members: &[&ServiceInstance], stages: &[Arc<dyn RequestStage>]) {

@@ -25,6 +25,9 @@ impl SupplierBuilder {
             if let Some(share) = p.zone_preference.max_share {
                 zone = zone.with_max_share(share);
             }
+            zone = zone
+                .with_mode(p.zone_preference.mode)
+                .with_min_cluster_size(p.zone_preference.min_cluster_size as usize);
             self.zone = Some(zone);
         }
         if p.configurations.contains(&StageName::Hint) || p.hint.is_some() {
@@ -59,6 +62,18 @@ impl SupplierBuilder {
                 Err(why) => self.refused = Some(why),
             }
         }
+        if !p.zone_preference.weights.is_empty() {
+            self = self.with_zone_weights(p.zone_preference.weights.clone());
+        }
+        if p.configurations.contains(&StageName::Priority) {
+            self = self.with_priorities();
+        }
+        if let Some(service) = &p.own_service_id {
+            self = self.with_own_service_id(service);
+        }
+        self = self
+            .with_panic_threshold(p.panic_threshold)
+            .with_overprovisioning_factor(p.overprovisioning_factor);
         self.settings.guard_watch = p.empty_guard_for_watch;
         self.settings.empty_life = p.empty_life;
         self.with_caching(p.caching())

@@ -1,11 +1,14 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::Chain;
+use super::distribution::Standing;
+use super::identity::ByIdentity;
 use crate::state::ChangeKind;
 use crate::{ServiceId, ServiceInstance};
 
@@ -168,16 +171,51 @@ pub struct StageCx<'a> {
     rehearsal: bool,
     open: Cell<bool>,
     off: RefCell<Option<String>>,
+    marks: Option<Marks>,
+}
+
+/// How the instances stand that would else be left out, where the traffic is divided by it.
+#[derive(Debug)]
+struct Marks {
+    of: RefCell<HashMap<ByIdentity, Standing>>,
+    panics: bool,
 }
 
 impl<'a> StageCx<'a> {
     pub(crate) fn new(service: &'a ServiceId, group: Option<&'a str>) -> Self {
         let (why, open, off) = (RefCell::new(None), Cell::new(false), RefCell::new(None));
-        Self { service, group, why, chain: None, rehearsal: false, open, off }
+        Self { service, group, why, chain: None, rehearsal: false, open, off, marks: None }
     }
 
     pub(crate) fn inside(self, chain: &'a Chain) -> Self {
         Self { chain: Some(chain), ..self }
+    }
+
+    /// Who is degraded or fails its health check stays in the list, and is [marked](Self::mark); with `panics` also when
+    /// nobody passes.
+    pub(crate) fn marking(self, panics: bool) -> Self {
+        Self { marks: Some(Marks { of: RefCell::default(), panics }), ..self }
+    }
+
+    pub(crate) fn is_marking(&self) -> bool {
+        self.marks.is_some()
+    }
+
+    pub(crate) fn panics(&self) -> bool {
+        self.marks.as_ref().is_some_and(|marks| marks.panics)
+    }
+
+    /// A later mark counts for more: who is degraded and fails its check, fails.
+    pub(crate) fn mark(&self, instance: &ServiceInstance, standing: Standing) {
+        if let Some(marks) = &self.marks {
+            marks.of.borrow_mut().insert(ByIdentity(instance.clone()), standing);
+        }
+    }
+
+    pub(crate) fn standing(&self, instance: &ServiceInstance) -> Standing {
+        let marks = self.marks.as_ref().map(|marks| marks.of.borrow());
+        let marked = marks.filter(|marks| !marks.is_empty());
+        marked.and_then(|marks| marks.get(&ByIdentity(instance.clone())).copied()).unwrap_or_default()
     }
 
     /// Nobody gets the list: it is only asked what a stage would leave.

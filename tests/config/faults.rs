@@ -99,7 +99,8 @@ fn keys_of_others_are_left_alone() {
         "server.port: 8080\nspring: {application.name: shop, cloud: {consul: {host: c}, loadbalancers: x}}\n\
          evenkeels: 1\nlist: [[1, {a: b}], null]\n\"odd[key\": 1\n? 5\n: 6\n",
     );
-    let plain = LoadBalancerProperties::default();
+    // But for what the own name tells: who the clients are.
+    let plain = LoadBalancerProperties::default().with_own_service_id("shop");
     assert_eq!(properties.effective("x").with_subset(plain.subset.clone()), plain);
     assert_eq!((properties.services().len(), properties.simple_instances().len()), (0, 0));
     assert_eq!((properties.warnings(), properties.ignored()), (&[][..], &[][..]));

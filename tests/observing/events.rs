@@ -9,7 +9,7 @@ use std::time::Duration;
 use evenkeel::call::call;
 use evenkeel::config::{
     CacheProperties, Format, LiveProperties, Override, Properties, RetryBudgetProperties, RetryProperties,
-    Staleness, StatsProperties,
+    Staleness, StatsProperties, ZoneMode,
 };
 use evenkeel::discovery::{
     DiscoveryClient, FileDiscovery, Lists, SimpleDiscovery, SimpleEntry, SupplyError, SupplyErrorKind,
@@ -17,7 +17,9 @@ use evenkeel::discovery::{
 use evenkeel::health::{HealthCheck, HealthProbe, ProbeError};
 use evenkeel::observe::{Completion, Lifecycle};
 use evenkeel::policy::{Candidates, Needs, Picker, Policy, RoundRobin};
-use evenkeel::supplier::{ApiVersion, FixedSupplier, ListStage, MetadataRoute, Rank, StageCx, Subset};
+use evenkeel::supplier::{
+    ApiVersion, FixedSupplier, ListStage, MetadataRoute, OwnFleet, Rank, StageCx, Subset, ZonePreference,
+};
 use evenkeel::{
     Failure, InstanceState, LoadBalancer, LoadBalancers, Outcome, Request, ServiceId, ServiceInstance,
     ServiceInstanceListSupplier, SupplierBuilder, async_trait,
@@ -340,6 +342,65 @@ async fn health_checks_that_all_fail_and_pass_again() {
     probe.0.store(true, Ordering::SeqCst);
     advance(60.0).await;
     assert_eq!(one("health checks pass again", "service", "checked").fields["usable"], "2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn panic_is_told_when_it_begins_and_when_it_ends() {
+    let (registry, probe) = (SimpleDiscovery::new(), Probe::default());
+    registry.set(&service("panicky"), list("a b"));
+    let chain = chain("panicky", registry.clone()).with_panic_threshold(50);
+    let balancer = over(chain.with_health_checks(HealthCheck::new(probe.clone())));
+    pick(&balancer).await;
+    advance(60.0).await;
+    let begun = one("panic: too few instances are usable, and all are used", "service", "panicky");
+    let fields = ["usable", "listed", "threshold", "total"].map(|field| &*begun.fields[field]);
+    assert_eq!(fields, ["0", "2", "50", "true"]);
+    // A list that changes meanwhile says nothing new.
+    registry.set(&service("panicky"), list("a b c"));
+    settle().await;
+    one("panic: too few instances are usable, and all are used", "service", "panicky");
+    probe.0.store(true, Ordering::SeqCst);
+    advance(60.0).await;
+    let ended = one("the panic is over: enough instances are usable", "service", "panicky");
+    assert_eq!((&*ended.fields["usable"], &*ended.fields["listed"]), ("3", "3"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn zones_in_proportion_are_told_of_when_they_come_on_or_go_off() {
+    let registry = SimpleDiscovery::new();
+    let divided = service("divided");
+    registry.set(&divided, with("zone", "a=x b=x c=x d=y e=y f=y"));
+    let fleet = OwnFleet::fixed([("x", 2), ("y", 1)]);
+    let zone = ZonePreference::new("X").with_mode(ZoneMode::Proportional);
+    let balancer =
+        over(chain("divided", registry.clone()).with_zone_preference(zone).with_own_fleet(fleet.clone()));
+    pick(&balancer).await;
+    let on = one("zones are used in proportion", "service", "divided");
+    assert_eq!(on.fields["zone"], "x");
+    fleet.set([("y", 1), ("z", 1)]);
+    settle().await;
+    fleet.set([("y", 2), ("z", 1)]);
+    settle().await;
+    let text = "zones are not used in proportion: every instance is used by its weight";
+    let off =
+        one("zones are not used in proportion: every instance is used by its weight", "service", "divided");
+    assert!(off.fields["why"].contains("no client in the own zone"), "{off:?}");
+    registry.set(&divided, with("zone", "a=x b=x c=x d=y e=y f=y"));
+    fleet.set([("x", 2)]);
+    settle().await;
+    assert!(told(text, "service", "divided")[1].fields["why"].contains("fewer than two zones"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_own_zone_that_is_not_found_is_told() {
+    let registry = SimpleDiscovery::new();
+    registry.set(&service("lost"), with("zone", "a=x b=x c=x d=y e=y f=y"));
+    let zone = ZonePreference::proportional().with_local_addresses(["10.0.0.9".parse().unwrap()]);
+    let chain = chain("lost", registry).with_zone_preference(zone);
+    let balancer = over(chain.with_own_fleet(OwnFleet::fixed([("x", 2), ("y", 1)])));
+    pick(&balancer).await;
+    let lost = one("the own zone is not known: zones are not used in proportion", "service", "lost");
+    assert!(lost.fields["addresses"].contains("10.0.0.9"), "{lost:?}");
 }
 
 #[tokio::test(start_paused = true)]

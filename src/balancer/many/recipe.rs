@@ -3,6 +3,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use super::super::{CallSettings, LoadBalancer, LoadBalancerBuilder};
@@ -11,7 +12,7 @@ use crate::config::{LiveProperties, LoadBalancerProperties, PolicyName, Properti
 use crate::discovery::{DiscoveryClient, SimpleDiscovery};
 use crate::observe::{Lifecycle, Lifecycles};
 use crate::policy::{LeastRequest, PeakEwma, Policy, RandomPick, Rendezvous, RoundRobin};
-use crate::supplier::{BuildError, StickySession};
+use crate::supplier::{BuildError, OwnFleet, StickySession};
 use crate::wall::WallClock;
 use crate::{ServiceId, SupplierBuilder};
 
@@ -27,6 +28,8 @@ pub(super) struct Recipe {
     pub(super) listed: ArcSwap<HashSet<ServiceId>>,
     code: Vec<(ServiceId, ServiceBuilder)>,
     lifecycles: Vec<Arc<dyn Lifecycle>>,
+    /// By the service: all balancers share one look-up of the own fleet.
+    fleets: Mutex<HashMap<ServiceId, OwnFleet>>,
     /// What the code says of every service.
     stats: Option<StatsProperties>,
     runtime: Option<Handle>,
@@ -88,6 +91,7 @@ impl Recipe {
             listed,
             code,
             lifecycles,
+            fleets: Mutex::default(),
             stats: None,
             runtime,
             seed,
@@ -170,6 +174,9 @@ impl Recipe {
         let discovery = code.and_then(|code| code.discovery.as_ref()).unwrap_or(&self.discovery);
         let mut chain =
             SupplierBuilder::new(id).with_discovery(Arc::clone(discovery)).with_properties(properties);
+        if let Some(fleet) = self.fleet(properties) {
+            chain = chain.with_own_fleet(fleet);
+        }
         if let Some(runtime) = &self.runtime {
             chain = chain.with_runtime(runtime.clone());
         }
@@ -183,6 +190,18 @@ impl Recipe {
             chain = change(chain);
         }
         chain
+    }
+
+    /// The clients of the own service, looked up in the common registry; a name that is none is left to the chain to refuse.
+    fn fleet(&self, properties: &LoadBalancerProperties) -> Option<OwnFleet> {
+        let own = ServiceId::new(properties.own_service_id.as_deref()?).ok()?;
+        let mut fleets = self.fleets.lock();
+        if let Some(fleet) = fleets.get(&own) {
+            return Some(fleet.clone());
+        }
+        let fleet = OwnFleet::looked_up(own.as_str(), Arc::clone(&self.discovery)).ok()?;
+        fleets.insert(own, fleet.clone());
+        Some(fleet)
     }
 
     pub(super) fn policy(&self, id: &ServiceId, properties: &LoadBalancerProperties) -> Arc<dyn Policy> {

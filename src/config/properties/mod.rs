@@ -296,6 +296,9 @@ impl Properties {
         if effective.subset.instance_id.is_none() {
             effective.subset.instance_id.clone_from(&self.identity.instance);
         }
+        if effective.own_service_id.is_none() {
+            effective.own_service_id.clone_from(&self.identity.application);
+        }
         effective
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::super::distribution::{Distribution, OwnFleet, Proportional};
 use super::super::driver::Settings;
 use super::super::stages::{Duplicates, SameInstance, StatusStage, ZonePreference};
 use super::super::stream::Streams;
@@ -9,9 +10,9 @@ use super::super::{
     BuildError, Chain, DiscoverySupplier, FixedSupplier, HealthStage, ListStage, Rank, RequestStage,
     ServiceInstanceListSupplier, Supplier,
 };
-use super::{Base, SupplierBuilder};
+use super::{Base, DistributionSettings, SupplierBuilder};
 use crate::ServiceId;
-use crate::config::Staleness;
+use crate::config::{Staleness, ZoneMode};
 
 impl SupplierBuilder {
     /// The chain.
@@ -19,13 +20,14 @@ impl SupplierBuilder {
     /// # Errors
     /// [`BuildError`] with the reason: no base or two of them, a base of another service, a stage that cannot work
     /// (`max-share` below 1, a route without a source, percentages above 100, an API version that no request could name, a
-    /// subset of nobody), a name that is none, two request stages of one name, a limit of zero.
+    /// subset of nobody, zone weights without any above 0, a threshold above 100), a name that is none, two request stages of one name, a limit of zero.
     pub fn build(mut self) -> Result<Supplier, BuildError> {
         let service = self.service.clone().map_err(|error| BuildError::new("?", error.to_string()))?;
         let refuse = |why: String| BuildError::new(service.as_str(), why);
         if let Some(why) = self.refused.take() {
             return Err(refuse(why));
         }
+        let fleet = self.fleet().map_err(refuse)?;
         let base = self.base(&service).map_err(refuse)?;
         let settings = self.settings().map_err(refuse)?;
         let own_zone = self
@@ -34,11 +36,44 @@ impl SupplierBuilder {
             .and_then(ZonePreference::zone)
             .map(str::to_owned)
             .or_else(|| self.own_zone.take());
+        let distribution = self.distribution(fleet).map_err(refuse)?;
         let lists = self.list_stages(&service).map_err(refuse)?;
         let requests = self.request_stages().map_err(refuse)?;
-        let chain = Chain::new(lists, requests, self.weights).in_zone(own_zone.as_deref());
         let (runtime, seed) = (self.runtime, self.seed);
+        let distribution = distribution.map(|settings| Distribution::new(settings, runtime.clone()));
+        let chain =
+            Chain::new(lists, requests, self.weights).in_zone(own_zone.as_deref()).distributed(distribution);
         Ok(Supplier { base, chain, settings, runtime, seed, streams: Streams::default() })
+    }
+
+    /// The clients of this service, as far as it is said who they are.
+    fn fleet(&mut self) -> Result<Option<OwnFleet>, String> {
+        let proportional = self.zone.as_ref().is_some_and(|zone| zone.mode() == ZoneMode::Proportional);
+        match (self.division.fleet.take(), self.division.service.take(), &self.base) {
+            (Some(fleet), ..) => Ok(Some(fleet)),
+            (None, Some(service), Some(Base::Client(client))) if proportional => {
+                let fleet = OwnFleet::looked_up(&service, Arc::clone(client));
+                fleet.map(Some).map_err(|error| format!("own-service-id: {}", error.reason()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// How traffic is divided, if weights are not all there is to it.
+    fn distribution(&mut self, fleet: Option<OwnFleet>) -> Result<Option<DistributionSettings>, String> {
+        let mut settings = std::mem::take(&mut self.division.settings);
+        // It is no stage then: it makes weights.
+        if let Some(zone) = self.zone.take_if(|zone| zone.mode() == ZoneMode::Proportional) {
+            zone.check().map_err(|why| format!("zone preference: {why}"))?;
+            settings.proportional = Some(Proportional {
+                own: zone.zone().map(str::to_owned),
+                addresses: zone.local_addresses(),
+                min_cluster_size: zone.min_cluster_size(),
+                fleet,
+            });
+        }
+        settings.check()?;
+        Ok(settings.is_on().then_some(settings))
     }
 
     fn base(&mut self, service: &ServiceId) -> Result<Arc<dyn ServiceInstanceListSupplier>, String> {

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use super::super::distribution::Standing;
 use super::super::identity::ByIdentity;
 use super::super::{Hub, ListStage, Memory, Rank, StageCx};
 use super::prober::{self, Running};
@@ -203,9 +204,14 @@ impl ListStage for HealthStage {
         let mut state = self.shared.state.lock();
         state.service.get_or_insert_with(|| cx.service().clone());
         if list.is_empty() || dead.len() < list.len() {
-            list.retain(|instance| !dead.contains(&ByIdentity(instance.clone())));
+            let usable = list.len() - dead.len();
+            if cx.is_marking() {
+                mark_failing(&dead, cx);
+            } else {
+                list.retain(|instance| !dead.contains(&ByIdentity(instance.clone())));
+            }
             if std::mem::take(&mut state.open) {
-                tracing::info!(service = %cx.service(), usable = list.len(), "health checks pass again");
+                tracing::info!(service = %cx.service(), usable, "health checks pass again");
             }
             return;
         }
@@ -219,6 +225,9 @@ impl ListStage for HealthStage {
         }
         if self.shared.check.fail_open {
             cx.fail_open();
+            if cx.panics() {
+                mark_failing(&dead, cx);
+            }
         } else {
             cx.explain(format!("none passes its health check: {why}"));
             list.clear();
@@ -283,6 +292,12 @@ fn whom_to_probe(
         left.retain(|one| !failed.contains(&ByIdentity(one.clone())));
     }
     list.to_vec()
+}
+
+fn mark_failing(dead: &HashSet<ByIdentity>, cx: &StageCx<'_>) {
+    for one in dead {
+        cx.mark(&one.0, Standing::Failing);
+    }
 }
 
 /// The dead of a part, and the others.

@@ -1,3 +1,4 @@
+use super::super::distribution::Standing;
 use super::super::{ListStage, Rank, StageCx};
 use crate::{ServiceInstance, Status};
 
@@ -5,6 +6,8 @@ use crate::{ServiceInstance, Status};
 /// never. Always on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StatusStage;
+
+const DEGRADED: Option<u8> = Some(1);
 
 /// The lower the better; `None` is never used.
 fn tier(status: Status) -> Option<u8> {
@@ -32,10 +35,14 @@ impl ListStage for StatusStage {
         })
     }
 
-    fn apply(&self, list: &mut Vec<ServiceInstance>, _: &StageCx<'_>) {
+    fn apply(&self, list: &mut Vec<ServiceInstance>, cx: &StageCx<'_>) {
         let best = list.iter().filter_map(|instance| tier(instance.status())).min();
         list.retain(|instance| {
             let own = tier(instance.status());
+            if cx.is_marking() && own == DEGRADED && best <= own {
+                cx.mark(instance, Standing::Degraded);
+                return true;
+            }
             own.is_some() && own == best
         });
     }

@@ -1,10 +1,15 @@
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::super::{ListStage, Rank, StageCx};
 use crate::ServiceInstance;
+use crate::config::ZoneMode;
 use crate::limit::Limit;
 
 /// Keeps the instances of the client's own zone, if there are any; else all. Zones are compared without case.
+///
+/// The mode **proportional** keeps only what is the own zone's fair part, and sends the rest to zones that have room; the
+/// guide has the rule ([`zones`](crate::guide::zones)). It needs to know the [own fleet](super::super::OwnFleet).
 ///
 /// By default as Spring: one local instance is enough, and then it takes all traffic of the local clients, however many
 /// they are (three instances, one of them local, two clients local: 668 of 1002 requests). Two guards against that, both
@@ -21,6 +26,9 @@ pub struct ZonePreference {
     zone: Option<String>,
     min_local: usize,
     max_share: Option<f64>,
+    mode: ZoneMode,
+    min_cluster_size: usize,
+    addresses: Option<Arc<[IpAddr]>>,
     told: Told,
 }
 
@@ -42,6 +50,9 @@ impl ZonePreference {
             zone: (!zone.is_empty()).then_some(zone),
             min_local: 1,
             max_share: None,
+            mode: ZoneMode::AllOrNothing,
+            min_cluster_size: 6,
+            addresses: None,
             told: Told(Arc::new(Limit::faults())),
         }
     }
@@ -61,12 +72,77 @@ impl ZonePreference {
         self
     }
 
+    /// In proportion to the clients and the usable instances of each zone; the own zone as [`proportional`](Self::proportional)
+    /// says it, else all or nothing (the default).
+    #[must_use]
+    pub fn with_mode(mut self, mode: ZoneMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Zones in proportion, the own one found by the address of this host: in the list of the own fleet, else in that of
+    /// the service.
+    ///
+    /// ```
+    /// use evenkeel::supplier::{OwnFleet, ZonePreference};
+    /// use evenkeel::{ServiceInstance, SupplierBuilder};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let list = (1..=6).map(|n| ServiceInstance::builder("10.0.0.1").port(n).zone("eu-1a").build());
+    /// let supplier = SupplierBuilder::new("orders")
+    ///     .with_instances(list.collect::<Result<Vec<_>, _>>()?)
+    ///     .with_zone_preference(ZonePreference::proportional())
+    ///     .with_own_fleet(OwnFleet::fixed([("eu-1a", 4), ("eu-1b", 2)]))
+    ///     .build()?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn proportional() -> Self {
+        Self::new("").with_mode(ZoneMode::Proportional)
+    }
+
+    /// With fewer usable instances than this, zones are not used in proportion (default 6, as in Envoy): one instance more
+    /// or less would move too much. Once they are, a sixth fewer is still enough.
+    #[must_use]
+    pub fn with_min_cluster_size(mut self, at_least: usize) -> Self {
+        self.min_cluster_size = at_least;
+        self
+    }
+
+    /// The addresses by which the own zone is found, where none is told (default: those from which packets leave this host).
+    #[must_use]
+    pub fn with_local_addresses(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
+        self.addresses = Some(addresses.into_iter().map(|ip| ip.to_canonical()).collect());
+        self
+    }
+
+    /// How the own zone is preferred.
+    pub fn mode(&self) -> ZoneMode {
+        self.mode
+    }
+
+    pub(crate) fn min_cluster_size(&self) -> usize {
+        self.min_cluster_size
+    }
+
+    pub(crate) fn local_addresses(&self) -> Option<Arc<[IpAddr]>> {
+        self.addresses.clone()
+    }
+
     /// The zone, trimmed; `None` when the preference is off.
     pub fn zone(&self) -> Option<&str> {
         self.zone.as_deref()
     }
 
     pub(crate) fn check(&self) -> Result<(), String> {
+        if self.mode == ZoneMode::Proportional && (self.max_share.is_some() || self.min_local > 1) {
+            return Err("min-local-instances and max-share are guards of all or nothing: zones in proportion never give \
+                        the own one more than its part"
+                .to_owned());
+        }
+        if self.min_cluster_size == 0 {
+            return Err("min-cluster-size is 0: at least 1 is expected".to_owned());
+        }
         match self.max_share {
             Some(times) if !times.is_finite() || times < 1.0 => {
                 Err(format!("max-share is {times}, but a local share is never below 1 time the even one"))
