@@ -18,6 +18,7 @@ use super::fitness;
 use super::list::{List, Member};
 use super::measured;
 use super::published::Published;
+use super::recount::Recount;
 use super::snapshot::{Confirmed, Snapshot};
 use super::spread::{self, Spread};
 use super::tree::Build;
@@ -38,6 +39,7 @@ pub(crate) struct Board {
     changes: watch::Sender<u64>,
     /// A stage asked to run the chain again while the control state was held.
     dirty: AtomicBool,
+    pub(super) recount: Recount,
     /// Beside the control plane, whose lock a long list holds for milliseconds: the end of every call may need it.
     policy: ArcSwap<Arc<dyn Policy>>,
     calls: ArcSwap<CallSettings>,
@@ -98,6 +100,7 @@ impl Board {
             random: Random::new(seed),
             changes: watch::Sender::new(0),
             dirty: AtomicBool::new(false),
+            recount: Recount::new(chain.distribution.is_some()),
             policy: ArcSwap::from_pointee(policy),
             calls: ArcSwap::default(),
             meters: OnceLock::new(),
@@ -151,6 +154,7 @@ impl Board {
             if !self.service.outliers().is_on() {
                 control.registry.all().for_each(|state| state.pardon());
             }
+            self.recount.divides(chain.distribution.is_some());
             chain.succeed(&control.chain);
             control.chain = chain;
             self.policy.store(Arc::new(policy));
@@ -301,7 +305,7 @@ impl Board {
         let (root, base) = build.tree(&members);
         let spread = build.spread;
         control.cursors = build.new;
-        spread.ended(&control.chain, service, |key| control.cursors.contains_key(key));
+        spread.ended(&control.chain, &self.service, |key| control.cursors.contains_key(key));
         (control.list, control.broken) = (Some(list), false);
         let snapshot = Arc::new(Snapshot {
             version: control.version,

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use super::board::{Board, age};
 use super::calls::CallSettings;
+use super::recount;
 use super::snapshot::{Refused, Wanted};
 use super::view::Picked;
 use super::why::Ring;
@@ -424,7 +425,9 @@ impl Sink for Driver<Board> {
         }
     }
 
-    fn fitness_changed(self: Arc<Self>) {}
+    fn fitness_changed(self: Arc<Self>) {
+        recount::fitness_changed(&self);
+    }
 }
 
 impl fmt::Debug for LoadBalancer {

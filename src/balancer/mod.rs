@@ -11,6 +11,7 @@ mod load_balancer;
 mod many;
 mod measured;
 mod published;
+mod recount;
 mod snapshot;
 mod spread;
 mod tree;

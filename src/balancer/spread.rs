@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::list::Member;
-use crate::state::InstanceState;
+use crate::state::{InstanceState, ServiceState};
 use crate::supplier::{Allotted, Candidate, Chain, DistributionReport, Standing};
-use crate::{ServiceId, Status, Weight};
+use crate::{Status, Weight};
 
 /// What a snapshot was divided by, and how; nothing where weights are all there is to it.
 #[derive(Debug, Default)]
@@ -25,9 +25,10 @@ pub(super) fn standing(state: &InstanceState, listed: Standing) -> Standing {
     if listed.is_available() && !is_available(state) { Standing::Failing } else { listed }
 }
 
-/// Whether nothing that is known of an instance itself forbids to use it.
+/// Whether nothing that is known of an instance itself forbids to use it: it is not down, nor out of use for what its calls
+/// showed. One that is due for its probing call is available, or nobody would ever probe it.
 fn is_available(state: &InstanceState) -> bool {
-    state.instance().status() != Status::Down
+    state.instance().status() != Status::Down && !state.is_waiting()
 }
 
 /// What is left of the members of a group.
@@ -113,11 +114,15 @@ impl Spread {
     }
 
     /// The list is divided: tells what changed by it, and lets go of groups that are gone.
-    pub(super) fn ended(&self, chain: &Chain, service: &ServiceId, is_there: impl Fn(&str) -> bool) {
+    pub(super) fn ended(&self, chain: &Chain, service: &ServiceState, is_there: impl Fn(&str) -> bool) {
         if let Some(distribution) = &chain.distribution {
             distribution.retain(is_there);
             if let Some(report) = self.report() {
-                distribution.tell(service, report);
+                for (kind, detail) in distribution.tell(service.id(), report) {
+                    service.note(kind, None, detail);
+                }
+                // In panic everybody is used, and who judges by calls is more likely wrong.
+                service.set_panic(report.is_panic());
             }
         }
     }

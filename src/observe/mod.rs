@@ -29,7 +29,8 @@ pub(crate) use reading::Reading;
 pub use report::{
     Answer, Candidate, Change, Counts, DryRun, ExplainOptions, Explanation, GroupSize, GuardStatus,
     InstanceCondition, InstanceStatus, ListStatus, LookUpStatus, Narrowing, OverrideStatus, Page,
-    RequestSummary, ServiceStatus, Share, SourceStatus, StageStatus, Standing, ZoneStatus,
+    PriorityStatus, RequestSummary, ServiceStatus, Share, SourceStatus, StageStatus, Standing,
+    ZoneShareStatus, ZoneStatus,
 };
 pub(crate) use report::{millis, safe};
 

@@ -161,6 +161,14 @@ impl ServiceState {
         }
     }
 
+    /// So few instances are usable that all are used, or no longer: while that is so, nobody is ejected.
+    pub(crate) fn set_panic(&self, panic: bool) {
+        let entered = self.outliers.panic(panic);
+        if let Some(sink) = self.sink().filter(|_| entered) {
+            sink.each(&mut |state| state.let_back());
+        }
+    }
+
     pub(crate) fn logs(&self) -> &Logs {
         &self.logs
     }

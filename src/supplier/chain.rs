@@ -263,7 +263,7 @@ impl Chain {
             };
             left.iter().filter_map(place).collect()
         });
-        distribution.tell(service, &allotted.report);
+        drop(distribution.tell(service, &allotted.report));
         let mut used: Vec<usize> = allotted.used.into_iter().map(|(at, _)| at).collect();
         used.sort_unstable();
         used.into_iter().map(|at| list[at].clone()).collect()

@@ -7,11 +7,11 @@ use super::facts::{Facts, LeftOut, left_out, stage};
 use super::row::Subject;
 use crate::discovery::SourceState;
 use crate::observe::{
-    Counts, GuardStatus, InstanceCondition, InstanceStatus, ListStatus, LookUpStatus, Page, ServiceStatus,
-    SourceStatus, StageStatus, ZoneStatus, millis, safe,
+    Counts, GuardStatus, InstanceCondition, InstanceStatus, ListStatus, LookUpStatus, Page, PriorityStatus,
+    ServiceStatus, SourceStatus, StageStatus, ZoneShareStatus, ZoneStatus, millis, safe,
 };
 use crate::supplier::driver::Sight;
-use crate::supplier::{Origin, Rank, Step};
+use crate::supplier::{DistributionReport, Origin, PriorityReport, Rank, Step, ZoneUse};
 use crate::wall;
 
 impl LoadBalancer {
@@ -55,6 +55,9 @@ impl LoadBalancer {
             look_up: look_up(&sight, &facts),
             panic,
             zone: zone(&facts, &inner),
+            traffic: report(&facts)
+                .map(|report| report.priorities().iter().map(traffic).collect())
+                .unwrap_or_default(),
             policy: facts.policy.name().into_owned(),
             stages,
             overrides: facts.overrides.iter().map(|one| one.report(&facts.listed)).collect(),
@@ -177,8 +180,48 @@ fn look_up(sight: &Sight, facts: &Facts) -> LookUpStatus {
     }
 }
 
+fn report(facts: &Facts) -> Option<&DistributionReport> {
+    facts.snapshot.as_ref()?.distribution()
+}
+
+fn traffic(of: &PriorityReport) -> PriorityStatus {
+    let percent = |part: f64| (part * 1e5).round() / 1e3;
+    let zones = match &of.zones {
+        ZoneUse::Proportional { shares, .. } | ZoneUse::Weighted(shares) => shares.as_slice(),
+        _ => &[],
+    };
+    let zone = |of: &crate::supplier::ZoneShare| ZoneShareStatus {
+        zone: safe(&of.zone),
+        share_percent: percent(of.share),
+        instances: of.instances,
+        clients: of.clients,
+    };
+    PriorityStatus {
+        priority: of.priority,
+        listed: of.listed,
+        healthy: of.healthy,
+        degraded: of.degraded,
+        load_percent: percent(of.load),
+        panic: of.panic,
+        zones: zones.iter().map(zone).collect(),
+    }
+}
+
 fn zone(facts: &Facts, inner: &[Step]) -> ZoneStatus {
     let own = facts.chain.zone.as_deref().map(str::to_owned);
+    if let Some(report) = report(facts) {
+        let with_traffic = report.priorities().iter().find(|of| of.load > 0.0);
+        match with_traffic.map(|of| &of.zones) {
+            Some(ZoneUse::Proportional { own, .. }) => {
+                return ZoneStatus { own: Some(own.clone()), mode: "proportional".to_owned(), why: None };
+            }
+            Some(ZoneUse::Weighted(_)) => return ZoneStatus { own, mode: "weighted".to_owned(), why: None },
+            Some(ZoneUse::Off(why)) => {
+                return ZoneStatus { own, mode: "all".to_owned(), why: Some(safe(&why.to_string())) };
+            }
+            _ => {}
+        }
+    }
     let step = inner.iter().find(|step| step.rank == Some(Rank::Zone));
     let (mode, why) = match step {
         None => ("off", None),
@@ -189,6 +232,10 @@ fn zone(facts: &Facts, inner: &[Step]) -> ZoneStatus {
 }
 
 fn panic(facts: &Facts, all: &[(Subject<'_>, InstanceCondition)]) -> Option<String> {
+    if let Some(report) = report(facts).filter(|report| report.is_panic()) {
+        let all = if report.is_total_panic() { "every priority" } else { "a priority" };
+        return Some(format!("too few instances of {all} are usable: all of it are used"));
+    }
     if facts.open {
         return Some("no instance passes its health check: all are used".to_owned());
     }

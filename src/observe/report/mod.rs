@@ -18,7 +18,7 @@ pub use explain::{
 pub use overrides::OverrideStatus;
 pub use page::{ExplainOptions, Page};
 pub use status::{
-    Counts, GuardStatus, InstanceCondition, InstanceStatus, ListStatus, LookUpStatus, ServiceStatus,
-    SourceStatus, StageStatus, ZoneStatus,
+    Counts, GuardStatus, InstanceCondition, InstanceStatus, ListStatus, LookUpStatus, PriorityStatus,
+    ServiceStatus, SourceStatus, StageStatus, ZoneShareStatus, ZoneStatus,
 };
 pub(crate) use words::{millis, safe};

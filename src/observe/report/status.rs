@@ -45,6 +45,8 @@ pub struct ServiceStatus {
     pub panic: Option<String>,
     /// Zones.
     pub zone: ZoneStatus,
+    /// How the traffic is divided by priorities and zones; empty where nothing divides it but weights.
+    pub traffic: Vec<PriorityStatus>,
     /// The policy.
     pub policy: String,
     /// The stages of the chain, in their order, at the whole list.
@@ -137,10 +139,47 @@ pub struct LookUpStatus {
 pub struct ZoneStatus {
     /// Where this client stands, if it was told.
     pub own: Option<String>,
-    /// `off` (no stage prefers a zone), `own` (the own zone only), `all` (every zone, though one is preferred).
+    /// `off` (no stage prefers a zone), `own` (the own zone only), `all` (every zone, though one is preferred),
+    /// `proportional` (each zone as much as it has room for) or `weighted` (by the weights of zones).
     pub mode: String,
     /// Why all are used, if the preference is on.
     pub why: Option<String>,
+}
+
+/// What one priority gets of the traffic to the whole list.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct PriorityStatus {
+    /// The priority; 0 is the first. The only one, where priorities do not count.
+    pub priority: u32,
+    /// Its instances.
+    pub listed: usize,
+    /// Those that are usable; and those that are, but degraded.
+    pub healthy: usize,
+    /// Those that are degraded, and usable.
+    pub degraded: usize,
+    /// What it gets, in percent.
+    pub load_percent: f64,
+    /// So few are usable that all are used.
+    pub panic: bool,
+    /// What its zones get, where zones count.
+    pub zones: Vec<ZoneShareStatus>,
+}
+
+/// What a zone gets of the traffic of its priority.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct ZoneShareStatus {
+    /// The zone; blank for instances without one.
+    pub zone: String,
+    /// What it gets, in percent.
+    pub share_percent: f64,
+    /// Its usable instances.
+    pub instances: usize,
+    /// Its clients, where that counts.
+    pub clients: Option<u64>,
 }
 
 /// A list stage at the list of now.
@@ -316,6 +355,11 @@ impl fmt::Display for ServiceStatus {
         let ZoneStatus { own, mode, why } = &self.zone;
         write!(f, "  zone      {}, mode {mode}", own.as_deref().unwrap_or("not told"))?;
         writeln!(f, "{}", why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())?;
+        let divided =
+            self.traffic.len() > 1 || self.traffic.iter().any(|one| !one.zones.is_empty() || one.panic);
+        for one in self.traffic.iter().filter(|_| divided) {
+            writeln!(f, "  traffic   {one}")?;
+        }
         writeln!(f, "  policy    {}", self.policy)?;
         for one in &self.overrides {
             writeln!(f, "  OVERRIDE  {one}")?;
@@ -402,6 +446,24 @@ impl ServiceStatus {
         write!(f, "{table}")?;
         if self.before + self.left_off > 0 {
             writeln!(f, "  ({} before these, {} behind them)", self.before, self.left_off)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for PriorityStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { priority, listed, healthy, degraded, load_percent, panic, zones } = self;
+        write!(f, "priority {priority}: {load_percent:.1} %, {healthy} of {listed} usable")?;
+        if *degraded > 0 {
+            write!(f, ", {degraded} degraded")?;
+        }
+        if *panic {
+            f.write_str(", PANIC: all are used")?;
+        }
+        for (at, zone) in zones.iter().enumerate() {
+            let name = if zone.zone.is_empty() { "(none)" } else { &zone.zone };
+            write!(f, "{} {name} {:.1} %", if at == 0 { "; zones:" } else { "," }, zone.share_percent)?;
         }
         Ok(())
     }

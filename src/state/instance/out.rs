@@ -172,6 +172,18 @@ impl InstanceState {
         service.fitness_changed();
     }
 
+    /// Whether its time out of use runs.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.fitness.in_use() == Use::Skipped
+    }
+
+    /// Takes it back, if it is ejected: all are used.
+    pub(crate) fn let_back(&self) {
+        if self.skip.lock().ejected.is_some() {
+            self.restore();
+        }
+    }
+
     /// Takes it back, if it is ejected: nobody ejects any more.
     pub(crate) fn pardon(&self) {
         let mut skip = self.skip.lock();
@@ -302,6 +314,7 @@ impl Wake for BackOffOver {
     fn wake(self: Arc<Self>) {
         if let Some(state) = self.0.upgrade() {
             state.fitness.probe_due();
+            state.service().fitness_changed();
         }
     }
 }

@@ -26,11 +26,16 @@ use crate::choice::Outcome;
 use crate::random::Random;
 use crate::sync::{AtomicU8, Mutex, Ordering};
 
+/// An operator's override says so.
+const OVERRIDDEN: u8 = 1;
+/// So few instances are usable that all are used.
+const PANIC: u8 = 2;
+
 /// The outlier detection of one service.
 #[derive(Debug)]
 pub(crate) struct Outliers {
     settings: ArcSwapOption<Detection>,
-    /// 1 while an operator's override says that nobody is to be ejected.
+    /// Why nobody is to be ejected now: [`OVERRIDDEN`], [`PANIC`].
     suspended: AtomicU8,
     crowd: Mutex<Crowd>,
     /// 1 while a sweep is due, or runs.
@@ -91,9 +96,22 @@ impl Outliers {
         self.settings.load().is_some()
     }
 
-    /// Nobody is to be ejected, or again.
+    /// An operator says that nobody is to be ejected, or no longer.
     pub(super) fn suspend(&self, yes: bool) {
-        self.suspended.store(u8::from(yes), Ordering::Relaxed);
+        self.hold(OVERRIDDEN, yes);
+    }
+
+    /// All are used, or no longer; whether that is new.
+    pub(super) fn panic(&self, yes: bool) -> bool {
+        self.hold(PANIC, yes) & PANIC == 0 && yes
+    }
+
+    fn hold(&self, why: u8, yes: bool) -> u8 {
+        if yes {
+            self.suspended.fetch_or(why, Ordering::Relaxed)
+        } else {
+            self.suspended.fetch_and(!why, Ordering::Relaxed)
+        }
     }
 
     /// By what to eject now, if anybody is to be.

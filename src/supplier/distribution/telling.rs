@@ -1,8 +1,14 @@
 //! Events: what changed in how traffic is divided.
 
 use super::{Distribution, DistributionReport, PriorityReport, Told, ZoneOff};
+use std::borrow::Cow;
+
 use crate::ServiceId;
 use crate::limit::Limit;
+use crate::state::ChangeKind;
+
+/// What changed, and how.
+pub(crate) type Change = (ChangeKind, Cow<'static, str>);
 
 /// How often what may be told.
 #[derive(Debug)]
@@ -19,8 +25,9 @@ impl Default for Logs {
 }
 
 impl Distribution {
-    /// Tells what changed since it was last told, of the whole list.
-    pub(crate) fn tell(&self, service: &ServiceId, report: &DistributionReport) {
+    /// Tells what changed since it was last told, of the whole list; and hands it back for who keeps a log of changes.
+    pub(crate) fn tell(&self, service: &ServiceId, report: &DistributionReport) -> Vec<Change> {
+        let mut changes = Vec::new();
         let off = report.zones_off();
         let now = off.cloned().map_or(Told::On, Told::Off);
         let (changed, panicked) = {
@@ -33,7 +40,20 @@ impl Distribution {
             (changed && !(first && matches!(off, Some(ZoneOff::OwnFleetUnknown(_)))), panicked)
         };
         if changed {
+            let detail = off.map_or_else(
+                || "zones are used in proportion".to_owned(),
+                |why| format!("zones are not used in proportion: {why}"),
+            );
+            changes.push((ChangeKind::ZoneMode, Cow::Owned(detail)));
             self.tell_zones(service, off);
+        }
+        if panicked {
+            let (kind, detail) = if report.is_panic() {
+                (ChangeKind::PanicOn, "too few instances are usable: all are used")
+            } else {
+                (ChangeKind::PanicOff, "enough instances are usable")
+            };
+            changes.push((kind, Cow::Borrowed(detail)));
         }
         if panicked && let Some(passed) = self.logs.panic.pass() {
             let suppressed = passed.suppressed();
@@ -49,6 +69,7 @@ impl Distribution {
                 tracing::info!(%service, usable, listed, threshold, suppressed, "the panic is over: enough instances are usable");
             }
         }
+        changes
     }
 
     fn tell_zones(&self, service: &ServiceId, off: Option<&ZoneOff>) {
