@@ -197,6 +197,6 @@ fn a_million_requests_take_seconds() {
     let took = begun.elapsed();
     println!("{} requests in {took:.1?}", report.requests());
     assert!(report.requests() > 1_190_000);
-    // Three to four seconds on one core of the machine that it was written on; ten times that is a fault.
-    assert!(took < 40 * S, "{took:?}");
+    // A few seconds of one core; many times that is a fault, and not only a busy machine.
+    assert!(took < 90 * S, "{took:?}");
 }
