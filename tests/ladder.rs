@@ -6,7 +6,9 @@
 use std::time::Duration;
 
 use evenkeel::policy::{LeastRequest, PeakEwma, Policy, RandomPick, RoundRobin};
-use evenkeel::sim::{Antagonists, Demand, Discipline, Fault, Network, Report, Server, Simulation};
+use evenkeel::sim::{
+    Antagonists, Demand, Discipline, Fault, Network, Report, Server, ServerReport, Simulation,
+};
 
 const MS: Duration = Duration::from_millis(1);
 const S: Duration = Duration::from_secs(1);
@@ -172,7 +174,7 @@ fn lbs_v9_nothing_is_lost_and_littles_law_holds() {
     let latencies = report.latency().count();
     assert_eq!(latencies, report.requests(), "each request has an end");
     assert_eq!(latencies, report.answers().count() + report.errors().total());
-    assert_eq!(report.servers().iter().map(|server| server.calls()).sum::<u64>(), report.requests());
+    assert_eq!(report.servers().iter().map(ServerReport::calls).sum::<u64>(), report.requests());
     // A steady run, so that the edges weigh little.
     for load in [0.5, 0.9] {
         let steady = Simulation::new(Server::many(20)).with_load(load).with_seed(5);
@@ -197,6 +199,6 @@ fn a_million_requests_take_seconds() {
     let took = begun.elapsed();
     println!("{} requests in {took:.1?}", report.requests());
     assert!(report.requests() > 1_190_000);
-    // Three to four seconds on one core of the machine that it was written on; ten times that is a fault.
-    assert!(took < 40 * S, "{took:?}");
+    // A few seconds of one core; many times that is a fault, and not only a busy machine.
+    assert!(took < 90 * S, "{took:?}");
 }

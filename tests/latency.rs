@@ -26,8 +26,8 @@ fn with_one(fault: Fault, clients: usize) -> Simulation {
         .with_seed(7)
 }
 
-fn share(simulation: &Simulation, policy: impl Policy + Clone) -> f64 {
-    simulation.run(|| policy.clone()).unwrap().share(0)
+fn share<P: Policy + Copy>(simulation: &Simulation, policy: P) -> f64 {
+    simulation.run(|| policy).unwrap().share(0)
 }
 
 #[test]
@@ -119,14 +119,12 @@ async fn case_037_calls_without_an_answer_count_for_a_newcomer() {
         }
     }
     advance(0.1).await;
-    for server in 0..3 {
-        open[server].pop().unwrap().complete(Outcome::Success);
-        while open[server].len() < 10 {
+    for (server, open) in open.iter_mut().enumerate().take(3) {
+        open.pop().unwrap().complete(Outcome::Success);
+        while open.len() < 10 {
             let choice = lb.choose(&Request::EMPTY).await.unwrap();
             if at(&choice) == server {
-                open[server].push(choice);
-            } else {
-                drop(choice);
+                open.push(choice);
             }
         }
     }

@@ -253,7 +253,7 @@ fn lbs_kit_finds_a_flood_to_who_is_not_known_yet() {
         |(), cx| {
             let best = |cx: &mut PickCx<'_>, a: usize, b: usize| {
                 let load = |cx: &mut PickCx<'_>, at: usize| {
-                    cx.latency(at).unwrap_or(0.0) * (f64::from(cx.state(at).in_flight()) as f32 + 1.0)
+                    f64::from(cx.latency(at).unwrap_or(0.0)) * (f64::from(cx.state(at).in_flight()) + 1.0)
                 };
                 if load(cx, b) < load(cx, a) { b } else { a }
             };

@@ -11,7 +11,7 @@ pub struct Panel {
 
 const NAMES: f64 = 130.0;
 const WIDTH: f64 = 300.0;
-const GAP: f64 = 24.0;
+const GAP: f64 = 48.0;
 const LINE: f64 = 26.0;
 const TOP: f64 = 76.0;
 /// From 1 ms to 10 s.

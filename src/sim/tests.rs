@@ -1,3 +1,5 @@
+#![allow(clippy::cast_precision_loss)] // counts of a test are small
+
 use std::time::Duration;
 
 use super::{

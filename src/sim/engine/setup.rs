@@ -7,7 +7,7 @@ use crate::random::mix;
 use crate::sim::chance::Chance;
 use crate::sim::keys::Keys;
 use crate::sim::{Antagonists, Client, Fault, SERVICE, Server, SimError, Simulation, nanos};
-use crate::{ServiceId, ServiceInstance};
+use crate::{Choice, ServiceId, ServiceInstance};
 
 /// A client.
 pub(super) struct Member {
@@ -15,6 +15,25 @@ pub(super) struct Member {
     pub(super) zone: Option<u32>,
     /// The server of each instance that was picked, by its uid.
     pub(super) servers: Vec<Option<u32>>,
+}
+
+impl Member {
+    /// The number of the server that was chosen; `None` if it is none of them.
+    pub(super) fn server_of(&mut self, choice: &Choice, instances: &[ServiceInstance]) -> Option<u32> {
+        let uid = usize::try_from(choice.state().uid()).ok()?;
+        if let Some(Some(server)) = self.servers.get(uid) {
+            return Some(*server);
+        }
+        let instance = choice.instance();
+        let server: u32 = instance.id().parse().ok()?;
+        instances.get(server as usize)?;
+        // The numbers that a balancer gives are small; those of somebody else's stand-in may not be.
+        if uid < instances.len() * 2 {
+            self.servers.resize((uid + 1).max(self.servers.len()), None);
+            self.servers[uid] = Some(server);
+        }
+        Some(server)
+    }
 }
 
 /// What the script does.

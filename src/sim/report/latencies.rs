@@ -10,6 +10,7 @@ use crate::sim::Nanos;
 pub struct Latencies {
     histogram: Histogram<u64>,
     sum: f64,
+    max: Nanos,
 }
 
 impl Default for Latencies {
@@ -17,7 +18,7 @@ impl Default for Latencies {
     fn default() -> Self {
         let histogram =
             Histogram::new_with_bounds(1_000, 3_600_000_000_000, 3).expect("bounds that are in order");
-        Self { histogram, sum: 0.0 }
+        Self { histogram, sum: 0.0, max: 0 }
     }
 }
 
@@ -26,6 +27,7 @@ impl Latencies {
     pub(in crate::sim) fn record(&mut self, took: Nanos) {
         self.histogram.saturating_record(took);
         self.sum += took as f64;
+        self.max = self.max.max(took);
     }
 
     /// How many there are.
@@ -47,12 +49,13 @@ impl Latencies {
     /// assert_eq!(Latencies::default().quantile(0.99), std::time::Duration::ZERO);
     /// ```
     pub fn quantile(&self, of: f64) -> Duration {
-        Duration::from_nanos(self.histogram.value_at_quantile(of))
+        // The upper edge of its bucket, which may lie above all that is in it.
+        Duration::from_nanos(self.histogram.value_at_quantile(of).min(self.max))
     }
 
     /// The longest.
     pub fn max(&self) -> Duration {
-        Duration::from_nanos(self.histogram.max())
+        Duration::from_nanos(self.max)
     }
 }
 
@@ -70,5 +73,29 @@ impl fmt::Display for Latencies {
             write!(f, ", {name} {:.1} ms", ms(self.quantile(of)))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_within_a_thousandth_and_never_above_the_longest() {
+        let mut latencies = Latencies::default();
+        for ms in 1..=1_000_u64 {
+            latencies.record(ms * 1_000_000);
+        }
+        assert_eq!((latencies.count(), latencies.max().as_millis()), (1_000, 1_000));
+        assert_eq!(latencies.mean(), Duration::from_micros(500_500));
+        for (of, ms) in [(0.001, 1.0), (0.5, 500.0), (0.99, 990.0), (0.999, 999.0)] {
+            let off = latencies.quantile(of).as_secs_f64() * 1e3 / ms;
+            assert!((1.0..1.002).contains(&off), "{of}: {off}");
+        }
+        assert_eq!(latencies.quantile(1.0), latencies.max());
+        // Above an hour it is an hour, but for the mean and the longest.
+        latencies.record(u64::MAX);
+        assert!(latencies.quantile(1.0) < Duration::from_secs(3_700));
+        assert_eq!(latencies.max(), Duration::from_nanos(u64::MAX));
     }
 }
