@@ -5,7 +5,7 @@
 //! | `/` | the services, and how each is in a word |
 //! | `/{service}` | [`ServiceStatus`](crate::observe::ServiceStatus); `?offset=` and `?limit=` |
 //! | `/{service}/explain` | [`Explanation`](crate::observe::Explanation) of `?method=`, `?path=`, `?hint=`, `?header=name:value`, `?attribute=name=value`; `?picks=` |
-//! | `/{service}/changes` | the last [`Change`](crate::observe::Change)s |
+//! | `/{service}/changes` | the last [`Change`]s |
 //!
 //! All of it is read-only: no page changes a balancer, makes one, or counts as its use. No page shows headers, cookies or
 //! secrets, nor metadata but for weights and the values that make groups; addresses in errors are shown without their passwords. Still, it tells who runs where: serve it on a port for

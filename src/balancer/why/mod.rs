@@ -4,6 +4,7 @@ mod differences;
 mod dry;
 mod explain;
 mod facts;
+mod lines;
 mod overrides;
 mod row;
 mod status;

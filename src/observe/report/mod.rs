@@ -8,6 +8,7 @@ mod explain;
 mod overrides;
 mod page;
 mod status;
+mod status_text;
 mod table;
 mod words;
 
