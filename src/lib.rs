@@ -126,6 +126,7 @@ mod loom;
 pub mod observe;
 pub mod policy;
 mod random;
+mod report;
 mod request;
 mod state;
 pub mod supplier;
@@ -143,6 +144,7 @@ pub use instance::{
     InvalidInstance, InvalidServiceId, InvalidStatus, InvalidWeight, Metadata, ServiceId, ServiceInstance,
     ServiceInstanceBuilder, Status, Target, TargetError, Weight,
 };
+pub use report::LoadReport;
 pub use request::{HttpView, Request, RequestView, Tried};
 pub use state::InstanceState;
 pub use supplier::{BuildError, Origin, Reason, ServiceInstanceListSupplier, Supplier, SupplierBuilder};

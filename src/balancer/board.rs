@@ -205,7 +205,8 @@ impl Board {
             .outcomes(needs.outcomes() || heard)
             .times(needs.clock() || heard || meters.is_some())
             .meters(meters.is_some())
-            .pace(needs.pace().is_some());
+            .pace(needs.pace().is_some())
+            .statistics(needs.statistics());
         if let Some(pace) = needs.pace() {
             self.service.set_pace(pace);
         }
@@ -214,6 +215,9 @@ impl Board {
             let (weight, wrong) = control.chain.weights.weigh(&instance);
             let (state, differs) = control.registry.state_of(&instance, &self.service);
             changed |= differs;
+            if needs.statistics() || needs.reports() {
+                state.keep_statistics();
+            }
             state.observe(match &meters {
                 Some(meters) => {
                     meters.instrument(&state);

@@ -14,6 +14,7 @@ use crate::choice::{Failure, Outcome};
 use crate::discovery::{SourceHealth, SupplyError};
 use crate::observe::{AttemptEnd, Meters};
 use crate::policy::Policy;
+use crate::report::LoadReport;
 use crate::state::{InstanceState, ServiceState, Sink};
 use crate::supplier::driver::{Driver, Unready};
 use crate::supplier::{Chained, FixedSupplier, Hub, Reason, Supplier};
@@ -407,6 +408,13 @@ impl Sink for Driver<Board> {
             let end = AttemptEnd { service, call: None, instance: &instance, attempt: 1, outcome, elapsed };
             let calls = self.publish.calls();
             calls.lifecycles.tell(service, "on_attempt", |one| one.on_attempt(&end));
+        }
+    }
+
+    fn reported(self: Arc<Self>, state: &InstanceState, report: &LoadReport) {
+        let policy = self.publish.policy();
+        if policy.needs().reports() {
+            policy.on_report(state, report);
         }
     }
 }

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use super::{Choice, Outcome, Track};
 use crate::ServiceInstance;
+use crate::report::LoadReport;
 
 /// Who hears of the end of a call beside the instance.
 pub(crate) trait Ending: Send + Sync {
@@ -36,6 +37,13 @@ impl Lease {
     pub(super) fn answered(&mut self) {
         if let Some(held) = &mut self.0 {
             held.choice.answered();
+        }
+    }
+
+    /// Tells the policy what the instance says of its load; see [`Choice::report`].
+    pub fn report(&self, report: &LoadReport) {
+        if let Some(held) = &self.0 {
+            held.choice.report(report);
         }
     }
 

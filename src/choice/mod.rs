@@ -14,6 +14,7 @@ pub(crate) use lease::Ending;
 pub use lease::Lease;
 pub use outcome::{Failure, Outcome};
 
+use crate::report::LoadReport;
 use crate::state::InstanceState;
 use crate::{ServiceInstance, Target, TargetError};
 
@@ -121,6 +122,32 @@ impl Choice {
             self.bits = self.bits & !PROBE | ANSWERED;
             self.state.restore();
         }
+    }
+
+    /// Tells the policy what the instance says of its load, in a header, a trailer or a message of its reply. Nothing
+    /// happens unless the policy asks for it ([`Needs::REPORTS`](crate::policy::Needs::REPORTS)).
+    ///
+    /// ```
+    /// use evenkeel::{LoadBalancer, LoadReport, Outcome, ServiceInstance};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let orders = LoadBalancer::fixed("orders", [ServiceInstance::new("10.0.0.1", 8080)?])?;
+    /// let choice = orders.choose(&evenkeel::Request::EMPTY).await?;
+    /// choice.report(&LoadReport::default().with_cpu_utilization(0.7).with_qps(120.0));
+    /// choice.complete(Outcome::Status(200));
+    /// # Ok(()) }
+    /// ```
+    pub fn report(&self, report: &LoadReport) {
+        if self.hears_reports()
+            && let Some(sink) = self.state.service().sink()
+        {
+            sink.reported(&self.state, report);
+        }
+    }
+
+    /// Whether somebody may want to hear of its load.
+    pub(crate) fn hears_reports(&self) -> bool {
+        self.state.statistics().is_some()
     }
 
     /// Ends the lease with what came of the call.

@@ -11,6 +11,7 @@ use super::load::Phantom;
 use super::meter::{Meter, Reported, Standing};
 use super::pace::{Decay, Pace};
 use super::service::ServiceState;
+use super::stats::Statistics;
 use crate::alarm::Alarm;
 use crate::choice::{Failure, Outcome};
 use crate::instance::InstanceData;
@@ -24,6 +25,8 @@ const ELSEWHERE: u8 = 8;
 const PACED: u8 = 16;
 /// Not what anybody wants to hear, but a state: a failure counts as load, and the next good answer ends that.
 const FAILING: u8 = 32;
+/// The ends of its leases go into its statistics.
+const KEPT: u8 = 128;
 /// How many bits the leases that live have: a thousand million of them would not fit into memory, and what is added for a
 /// lease fits into one instruction.
 const LIVING: u32 = 30;
@@ -59,6 +62,11 @@ impl Heard {
         self.with(PACED, yes).with(TIMED, yes)
     }
 
+    /// Its statistics are kept.
+    pub(crate) fn statistics(self, yes: bool) -> Self {
+        self.with(KEPT | TIMED, yes)
+    }
+
     fn with(self, flag: u8, yes: bool) -> Self {
         if yes { Self(self.0 | flag) } else { self }
     }
@@ -81,6 +89,8 @@ pub struct InstanceState {
     /// Made when the instance is first measured; it stays as long as the state does.
     meter: OnceLock<Box<dyn Meter>>,
     pace: Pace,
+    /// Made when a policy first asks for it; it stays as long as the state does.
+    stats: OnceLock<Box<Statistics>>,
     data: ArcSwap<InstanceData>,
     skip: Mutex<Skip>,
     alarm: Alarm,
@@ -111,6 +121,7 @@ impl InstanceState {
             uid,
             service: Arc::clone(service),
             pace: Pace::default(),
+            stats: OnceLock::new(),
             data: ArcSwap::new(instance.data()),
             skip: Mutex::default(),
             alarm: Alarm::default(),
@@ -145,6 +156,23 @@ impl InstanceState {
     pub(crate) fn pace(&self, now: u64, decay: Decay) -> (u32, Option<f32>) {
         let calls = self.in_flight();
         (calls, self.pace.latency(now, calls, decay))
+    }
+
+    /// Whether failures count as load now.
+    #[inline]
+    pub(crate) fn is_failing(&self) -> bool {
+        self.phantom.calls() != 0
+    }
+
+    /// What is known of its answers, if its policy asked for that.
+    #[inline]
+    pub fn statistics(&self) -> Option<&Statistics> {
+        self.stats.get().map(|stats| &**stats)
+    }
+
+    /// Makes its statistics, the first time.
+    pub(crate) fn keep_statistics(&self) {
+        self.stats.get_or_init(Box::default);
     }
 
     /// Whether it is out of use, because calls could not be sent to it; a probing call brings it back.
@@ -196,7 +224,7 @@ impl InstanceState {
     /// Whether the end of a lease has to be reported to anybody.
     #[inline]
     pub(crate) fn is_heard(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & (OBSERVED | MEASURED | PACED | FAILING) != 0
+        self.flags.load(Ordering::Relaxed) & (OBSERVED | MEASURED | PACED | FAILING | KEPT) != 0
     }
 
     /// When a lease begins, if anybody needs to know, and whether its age counts from now on. `now` is 0 if the clock was
@@ -314,6 +342,11 @@ impl InstanceState {
             Self::settle(state, outcome, paced.then_some(started), now, probe);
         }
         let took = (started != 0).then(|| now.saturating_sub(started));
+        if flags & KEPT != 0
+            && let (Some(stats), Some(took)) = (state.statistics(), took)
+        {
+            stats.ended(outcome, took);
+        }
         if flags & MEASURED != 0 && !quiet {
             state.measure(Reported::default(), outcome, took);
         }
@@ -488,8 +521,8 @@ mod tests {
 
     #[test]
     fn the_state_of_an_instance_is_small() {
-        // With the count of references beside it.
-        let size = size_of::<InstanceState>() + 16;
+        // With the count of references beside it, and the statistics that some policies ask for.
+        let size = size_of::<InstanceState>() + 16 + size_of::<Statistics>();
         assert!(size <= 512, "{size} bytes");
     }
 

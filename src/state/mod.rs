@@ -11,6 +11,7 @@ mod meter;
 mod pace;
 mod registry;
 mod service;
+mod stats;
 
 pub(crate) use fitness::Claim;
 #[cfg(all(test, evenkeel_loom))]
@@ -24,3 +25,4 @@ pub(crate) use pace::Pace;
 pub(crate) use pace::{Decay, PaceSettings};
 pub(crate) use registry::Registry;
 pub(crate) use service::{BackOff, ServiceState, Sink};
+pub use stats::Statistics;

@@ -13,6 +13,7 @@ use super::pace::{Decay, PaceSettings};
 use crate::ServiceId;
 use crate::choice::Outcome;
 use crate::limit::Limit;
+use crate::report::LoadReport;
 
 /// Who hears of the end of a lease: the balancer. It is reached through the instance's state, so that a lease is one
 /// pointer and nothing below points upwards by type.
@@ -26,6 +27,9 @@ pub(crate) trait Sink: Send + Sync {
         took: Option<Duration>,
         quiet: bool,
     );
+
+    /// An instance tells its load.
+    fn reported(self: Arc<Self>, state: &InstanceState, report: &LoadReport);
 }
 
 /// What all instances of one service share.
