@@ -77,7 +77,8 @@
 //!
 //! - [`discovery`]: sources of instances (code, file, DNS, several as one), and how to write one
 //! - [`supplier`]: the chain and its stages
-//! - [`policy`]: round robin, random, least request, peak EWMA, consistent hashing, and how to write one
+//! - [`policy`]: round robin, random, least request, peak EWMA, consistent hashing, those of Dubbo and Ribbon, by reports of load,
+//!   and how to write one
 //! - [`call`]: attempts and retries of a call, over any protocol
 //! - [`client`]: a client for anything that can be called, and changes to requests on their way
 //! - [`observe`]: who hears of calls; meters, spans and the log are in the [guide](guide::observing)
@@ -90,6 +91,7 @@
 //! | `config` | yes | property files in YAML, TOML and JSON |
 //! | `file` | yes | a registry in a file, warm start, property files that are followed; implies `config` |
 //! | `metrics` | no | meters, through the facade `metrics` |
+//! | `orca` | no | reports of load in the binary form of ORCA; the readable forms need no feature |
 //! | `reqwest` | no | the reqwest client |
 //! | `full` | no | all of them |
 //!
@@ -144,7 +146,7 @@ pub use instance::{
     InvalidInstance, InvalidServiceId, InvalidStatus, InvalidWeight, Metadata, ServiceId, ServiceInstance,
     ServiceInstanceBuilder, Status, Target, TargetError, Weight,
 };
-pub use report::LoadReport;
+pub use report::{InvalidLoadReport, LoadReport};
 pub use request::{HttpView, Request, RequestView, Tried};
 pub use state::InstanceState;
 pub use supplier::{BuildError, Origin, Reason, ServiceInstanceListSupplier, Supplier, SupplierBuilder};

@@ -82,10 +82,16 @@ impl Running {
         if let Some(choice) = self.open.as_mut().filter(|_| outcome.is_answer()) {
             choice.answered();
         }
+        let reports = self.open.as_mut().filter(|choice| choice.wants_headers());
+        let told = self.told.as_ref().is_some_and(|told| !told.lifecycles.is_empty());
+        let headers = if told || reports.is_some() { headers() } else { HeaderMap::new() };
+        if let Some(choice) = reports {
+            choice.hear(&headers);
+        }
         if let Some(told) = &mut self.told {
             told.response = Some(ResponseData {
                 status: if let Outcome::Status(status) = outcome { Some(status) } else { None },
-                headers: if told.lifecycles.is_empty() { HeaderMap::new() } else { headers() },
+                headers: if told.lifecycles.is_empty() { HeaderMap::new() } else { headers },
             });
         }
     }

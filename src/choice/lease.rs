@@ -1,6 +1,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use http::HeaderMap;
+
 use super::{Choice, Outcome, Track};
 use crate::ServiceInstance;
 use crate::report::LoadReport;
@@ -44,6 +46,20 @@ impl Lease {
     pub fn report(&self, report: &LoadReport) {
         if let Some(held) = &self.0 {
             held.choice.report(report);
+        }
+    }
+
+    /// Looks through the headers of the reply for a report of load, unless that was done.
+    pub(crate) fn hear(&mut self, headers: &HeaderMap) {
+        if let Some(held) = &mut self.0 {
+            held.choice.hear(headers);
+        }
+    }
+
+    /// The same for its trailers.
+    pub(super) fn hear_trailers(&self, trailers: &HeaderMap) {
+        if let Some(held) = &self.0 {
+            held.choice.hear_more(trailers);
         }
     }
 

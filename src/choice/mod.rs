@@ -9,6 +9,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderMap;
+
 pub use body::{Track, TrackedBody};
 pub(crate) use lease::Ending;
 pub use lease::Lease;
@@ -28,6 +30,8 @@ const PACED: u8 = 4;
 const FAILED: u8 = 8;
 /// Somebody else tells of its end: a call that knows more of it.
 const QUIET: u8 = 16;
+/// The headers of its reply were looked through for a report of load.
+const HEARD: u8 = 32;
 /// Its end is told even if nobody asked.
 const TOLD: u8 = PROBE | ANSWERED | PACED | FAILED;
 
@@ -146,8 +150,34 @@ impl Choice {
     }
 
     /// Whether somebody may want to hear of its load.
+    #[inline]
     pub(crate) fn hears_reports(&self) -> bool {
         self.state.statistics().is_some()
+    }
+
+    /// Whether the headers of the reply are still to be looked through.
+    pub(crate) fn wants_headers(&self) -> bool {
+        self.bits & HEARD == 0 && self.hears_reports()
+    }
+
+    /// Looks through the headers of the reply, once.
+    pub(crate) fn hear(&mut self, headers: &HeaderMap) {
+        // None at all is what a protocol without headers gives.
+        if self.wants_headers() && !headers.is_empty() {
+            self.bits |= HEARD;
+            self.hear_more(headers);
+        }
+    }
+
+    /// Looks through headers or trailers for a report of load. One that cannot be read says nothing: the reply is good
+    /// without it, and a fault of the server's must not spoil the call.
+    pub(crate) fn hear_more(&self, headers: &HeaderMap) {
+        if self.hears_reports()
+            && LoadReport::is_in(headers)
+            && let Ok(Some(report)) = LoadReport::from_headers(headers)
+        {
+            self.report(&report);
+        }
     }
 
     /// Ends the lease with what came of the call.

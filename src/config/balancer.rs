@@ -7,6 +7,7 @@ use super::duration;
 use super::forwarded::{StatsProperties, XForwardedProperties};
 use super::hash::HashProperties;
 use super::health::HealthCheckProperties;
+use super::policy::PolicyOptions;
 use super::retry::RetryProperties;
 use super::setters::setters;
 use super::stages::{MetadataRouteProperties, WeightProperties, ZonePreferenceProperties};
@@ -50,6 +51,8 @@ pub struct LoadBalancerProperties {
     pub policy: PolicyName,
     /// What a key is made of and how it is spread, for a service whose `policy` goes by one.
     pub hash: HashProperties,
+    /// What else the policy can be told.
+    pub policy_options: PolicyOptions,
     /// The stages of the chain. Default: [`StageName::Default`] alone.
     pub configurations: Vec<StageName>,
     /// The zone this client runs in; blank in a file means unset. Default: unset.
@@ -135,6 +138,7 @@ impl LoadBalancerProperties {
                 Preset::Modern => PolicyName::PeakEwma,
             },
             hash: HashProperties::default(),
+            policy_options: PolicyOptions::default(),
             configurations: vec![StageName::Default],
             zone: None,
             zone_preference: ZonePreferenceProperties::default(),
@@ -198,6 +202,8 @@ impl LoadBalancerProperties {
         with_policy(policy: PolicyName) = policy;
         /// Sets what a key is made of and how it is spread.
         with_hash(hash: HashProperties) = hash;
+        /// Sets what else the policy can be told.
+        with_policy_options(policy_options: PolicyOptions) = policy_options;
         /// Sets the stages of the chain. Default: [`StageName::Default`] alone.
         with_configurations(configurations: impl IntoIterator<Item = StageName>) =
             configurations.into_iter().collect();

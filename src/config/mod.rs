@@ -79,6 +79,7 @@ mod live;
 mod meaningless;
 mod names;
 mod placeholder;
+mod policy;
 mod properties;
 mod read;
 #[cfg(feature = "config")]
@@ -110,6 +111,7 @@ pub use forwarded::{StatsProperties, XForwardedProperties};
 pub use hash::HashProperties;
 pub use health::HealthCheckProperties;
 pub use live::LiveProperties;
+pub use policy::PolicyOptions;
 pub use properties::Properties;
 #[cfg(feature = "config")]
 #[cfg_attr(docsrs, doc(cfg(feature = "config")))]

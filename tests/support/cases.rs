@@ -1,7 +1,7 @@
 //! Every conformance case is somewhere: in a test, or in a row with its reason.
 //!
 //! A test is a function `<prefix>_NNN_...`, anywhere below `tests/` and `src/`; a name may hold several numbers
-//! (`dubbo_021_022_...`) or a range (`dubbo_009_to_014_...`). Only groups of three digits right behind the prefix count.
+//! (`dubbo_021_022_...`, `dubbo_033_and_036_...`) or a range (`dubbo_009_to_014_...`). Only groups of three digits right behind the prefix count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -71,7 +71,7 @@ fn numbers(prefix: &str, name: &str) -> BTreeSet<u16> {
         match (number, all.last().copied()) {
             (Some(last), Some(first)) if to => all.extend(first..=last),
             (Some(number), _) => all.extend([number]),
-            (None, Some(_)) if word == "to" => {}
+            (None, Some(_)) if word == "to" || word == "and" => {}
             (None, _) => break,
         }
         to = word == "to";

@@ -139,7 +139,9 @@ mod tests {
             let stride = stride(&weights);
             assert_eq!(scaled(&stride), expected);
             let (found, looks) = picks(&stride, 60_000);
-            let repeats = if weights.len() > 4 || expected[1] < 1_000 { 1 } else { 20 };
+            // Where the scaled weights are rounded, the order drifts: 4, 2, 1 goes on with CABAABA.
+            let drifts = first.starts_with("ABC") || expected[1] < 1_000;
+            let repeats = if drifts { 1 } else { 20 };
             let all = first.repeat(repeats);
             assert_eq!(names(&found[..all.len()]), all, "{weights:?}");
             assert!((looks - visits).abs() < 0.002 * visits, "{looks} looks for each pick of {weights:?}");
