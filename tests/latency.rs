@@ -4,7 +4,10 @@ mod support;
 
 use std::time::Duration;
 
-use evenkeel::policy::{LeastRequest, PeakEwma, Policy, RandomPick, RoundRobin};
+use evenkeel::policy::{
+    Adaptive, AvailabilityFiltering, BestAvailable, ClientSideWeightedRoundRobin, LeastActive, LeastRequest,
+    PeakEwma, Policy, RandomPick, RoundRobin, ShortestResponse, WeightedResponseTime, ZoneAvoidance,
+};
 use evenkeel::{LoadBalancer, Outcome, Request};
 use support::simulation::{Run, Server, simulate};
 use support::{advance, fixed, instance, list, pick};
@@ -50,9 +53,34 @@ async fn lbs_a_server_that_fails_fast_attracts_nothing() {
     for (name, share) in [
         ("least request", with_one(fails, LeastRequest).await.share(0)),
         ("peak EWMA", with_one(fails, PeakEwma::default()).await.share(0)),
+        ("least active", with_one(fails, LeastActive::default()).await.share(0)),
+        // It is tried again when its window ends.
+        (
+            "shortest response",
+            with_one(fails, ShortestResponse::default().with_window(Duration::from_secs(10))).await.share(0),
+        ),
+        ("adaptive", with_one(fails, Adaptive::default()).await.share(0)),
+        ("weighted response time", with_one(fails, WeightedResponseTime::default()).await.share(0)),
+        ("best available", with_one(fails, BestAvailable::default()).await.share(0)),
+        ("availability filtering", with_one(fails, AvailabilityFiltering::default()).await.share(0)),
+        ("zone avoidance", with_one(fails, ZoneAvoidance::default()).await.share(0)),
+        ("client-side weighted", with_one(fails, ClientSideWeightedRoundRobin::default()).await.share(0)),
     ] {
         assert!(share <= 0.01, "{name}: {share}");
         assert!(share > 0.0, "{name}: it is tried again now and then");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_the_originals_have_it_a_server_that_fails_fast_attracts_calls() {
+    // Why the defaults differ: this is what a share of a tenth becomes.
+    let fails = Server::Fails(Duration::from_micros(200));
+    for (name, share) in [
+        ("least active", with_one(fails, LeastActive::exact()).await.share(0)),
+        ("shortest response", with_one(fails, ShortestResponse::exact()).await.share(0)),
+        ("best available", with_one(fails, BestAvailable::exact()).await.share(0)),
+    ] {
+        assert!(share > 0.1, "{name}: {share}");
     }
 }
 

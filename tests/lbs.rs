@@ -8,5 +8,7 @@ mod support;
 mod lbs {
     mod hashing;
     mod keys;
+    mod load_reports;
+    mod policy_options;
     mod properties;
 }

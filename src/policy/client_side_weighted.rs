@@ -162,6 +162,10 @@ impl Policy for ClientSideWeightedRoundRobin {
 
     fn on_report(&self, instance: &InstanceState, report: &LoadReport) {
         if let (Some(stats), Some(weight)) = (instance.statistics(), self.weight(report)) {
+            if instance.is_skipped() {
+                // The call that probes it.
+                stats.forget_weight();
+            }
             let expiration = u64::try_from(self.expiration.as_nanos()).unwrap_or(u64::MAX);
             stats.weigh(weight, instance.service().now(), expiration);
         }

@@ -49,8 +49,10 @@ use crate::{ServiceInstance, Weight};
 /// What decides among usable instances.
 ///
 /// The built-in ones are [`RoundRobin`] (the default), [`RandomPick`], [`LeastRequest`], [`PeakEwma`], those that send a key
-/// to one instance ([`RingHash`], [`Maglev`], [`Rendezvous`], [`DubboConsistentHash`]), and [`Pinned`]; each honours weights
-/// when the chain turns them on. `examples/custom_policy.rs` has one of a third party.
+/// to one instance ([`RingHash`], [`Maglev`], [`Rendezvous`], [`DubboConsistentHash`]), those of Dubbo ([`SmoothRoundRobin`],
+/// [`LeastActive`], [`ShortestResponse`], [`Adaptive`]) and of Ribbon ([`WeightedResponseTime`], [`BestAvailable`],
+/// [`AvailabilityFiltering`], [`ZoneAvoidance`]), that by reports of load ([`ClientSideWeightedRoundRobin`]), and [`Pinned`];
+/// each honours weights when the chain turns them on. `examples/custom_policy.rs` has one of a third party.
 pub trait Policy: Send + Sync + fmt::Debug + 'static {
     /// What logs and reports call it.
     fn name(&self) -> Cow<'static, str>;
