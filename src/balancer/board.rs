@@ -22,7 +22,7 @@ use crate::ServiceInstance;
 use crate::observe::Meters;
 use crate::policy::{Cursor, Policy, Publishing};
 use crate::random::Random;
-use crate::state::{Heard, Registry, ServiceState};
+use crate::state::{Registry, ServiceState};
 use crate::supplier::driver::{LookUp, Publish};
 use crate::supplier::{Chain, Origin, Usable};
 
@@ -201,12 +201,8 @@ impl Board {
             let calls = self.calls.load();
             (calls.meters.clone(), !calls.lifecycles.is_empty())
         };
-        let all = Heard::default()
-            .outcomes(needs.outcomes() || heard)
-            .times(needs.clock() || heard || meters.is_some())
-            .meters(meters.is_some())
-            .pace(needs.pace().is_some())
-            .statistics(needs.statistics());
+        let measured = meters.is_some();
+        let all = needs.heard().outcomes(heard).times(heard || measured).meters(measured);
         if let Some(pace) = needs.pace() {
             self.service.set_pace(pace);
         }
@@ -215,9 +211,6 @@ impl Board {
             let (weight, wrong) = control.chain.weights.weigh(&instance);
             let (state, differs) = control.registry.state_of(&instance, &self.service);
             changed |= differs;
-            if needs.statistics() || needs.reports() {
-                state.keep_statistics();
-            }
             state.observe(match &meters {
                 Some(meters) => {
                     meters.instrument(&state);

@@ -43,7 +43,7 @@ use crate::choice::Outcome;
 use crate::random::Random;
 use crate::report::LoadReport;
 pub use crate::state::Statistics;
-use crate::state::{InstanceState, PaceSettings};
+use crate::state::{Heard, InstanceState, PaceSettings};
 use crate::{ServiceInstance, Weight};
 
 /// What decides among usable instances.
@@ -219,43 +219,43 @@ impl fmt::Debug for Candidates<'_> {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    outcomes: bool,
-    clock: bool,
-    statistics: bool,
-    reports: bool,
+    flags: u8,
     pace: Option<PaceSettings>,
 }
 
+const OUTCOMES: u8 = 1;
+const CLOCK: u8 = 2;
+const STATISTICS: u8 = 4;
+const REPORTS: u8 = 8;
+
 impl Needs {
     /// Nothing: the end of a lease costs one branch.
-    pub const NOTHING: Self =
-        Self { outcomes: false, clock: false, statistics: false, reports: false, pace: None };
+    pub const NOTHING: Self = Self::flags(0);
     /// [`Policy::on_outcome`] is called.
-    pub const OUTCOMES: Self = Self { outcomes: true, ..Self::NOTHING };
+    pub const OUTCOMES: Self = Self::flags(OUTCOMES);
     /// It is called with the time that the call took: two readings of the clock per call.
-    pub const CLOCK: Self = Self { outcomes: true, clock: true, ..Self::NOTHING };
+    pub const CLOCK: Self = Self::flags(OUTCOMES | CLOCK);
     /// [`InstanceState::statistics`] are kept of every call: two readings of the clock per call.
-    pub const STATISTICS: Self = Self { statistics: true, ..Self::NOTHING };
+    pub const STATISTICS: Self = Self::flags(STATISTICS);
     /// [`Policy::on_report`] is called with what instances say of their load; a client then looks for it in what they answer.
-    pub const REPORTS: Self = Self { reports: true, ..Self::NOTHING };
+    pub const REPORTS: Self = Self::flags(REPORTS);
+
+    const fn flags(flags: u8) -> Self {
+        Self { flags, pace: None }
+    }
 
     /// [`PickCx::latency`] tells what answers of an instance take: two readings of the clock per call, and one that a pick
     /// makes is the first of them. A peak is remembered for `decay`, after which it weighs 1/e; a failure counts as an
     /// answer that took `failure`, if it did not take longer.
     pub const fn latency(decay: Duration, failure: Duration) -> Self {
-        Self { pace: Some(PaceSettings { decay, failure }), ..Self::NOTHING }
+        Self { flags: 0, pace: Some(PaceSettings { decay, failure }) }
     }
 
     /// What either needs; of two latencies, the first.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
-        Self {
-            outcomes: self.outcomes || other.outcomes,
-            clock: self.clock || other.clock,
-            statistics: self.statistics || other.statistics,
-            reports: self.reports || other.reports,
-            pace: if self.pace.is_some() { self.pace } else { other.pace },
-        }
+        let pace = if self.pace.is_some() { self.pace } else { other.pace };
+        Self { flags: self.flags | other.flags, pace }
     }
 
     pub(crate) fn pace(self) -> Option<PaceSettings> {
@@ -263,18 +263,20 @@ impl Needs {
     }
 
     pub(crate) fn outcomes(self) -> bool {
-        self.outcomes
-    }
-
-    pub(crate) fn clock(self) -> bool {
-        self.clock
-    }
-
-    pub(crate) fn statistics(self) -> bool {
-        self.statistics
+        self.flags & OUTCOMES != 0
     }
 
     pub(crate) fn reports(self) -> bool {
-        self.reports
+        self.flags & REPORTS != 0
+    }
+
+    /// What instances keep and tell for it.
+    pub(crate) fn heard(self) -> Heard {
+        Heard::default()
+            .outcomes(self.outcomes())
+            .times(self.flags & CLOCK != 0)
+            .pace(self.pace.is_some())
+            .statistics(self.flags & STATISTICS != 0)
+            .reports(self.reports())
     }
 }

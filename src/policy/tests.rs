@@ -35,9 +35,7 @@ impl Set {
             .map(|port| {
                 let instance = ServiceInstance::new("10.0.0.1", port).unwrap();
                 let state = InstanceState::new(u64::from(port), &instance, &service);
-                if policy.needs().statistics() || policy.needs().reports() {
-                    state.keep_statistics();
-                }
+                state.observe(policy.needs().heard());
                 state
             })
             .collect();

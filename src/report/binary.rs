@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(base64(text.as_bytes()), Ok(expected.clone()));
         assert_eq!(base64(text.trim_end_matches('=').as_bytes()), Ok(expected));
         // Field 3 as a number: 300.
-        assert_eq!(protobuf(&[3 << 3, 0xac, 0x02]).unwrap().qps, 300.0);
+        assert_eq!(protobuf(&[3 << 3, 0xac, 0x02]), Ok(LoadReport::default().with_qps(300.0)));
         assert_eq!(protobuf(&[]), Ok(LoadReport::default()));
     }
 

@@ -233,7 +233,7 @@ mod tests {
                     utilization.disk=0.25,request_cost.rows=12,named_metrics.queue=-7,somebody.else=3,other=1,";
         assert_eq!(pairs(text), Ok(expected()));
         assert_eq!(pairs(" "), Ok(LoadReport::default()));
-        assert_eq!(pairs("rps=7").unwrap().qps, 7.0);
+        assert_eq!(pairs("rps=7"), Ok(LoadReport::default().with_qps(7.0)));
         for (text, quoted) in [
             ("eps=x", "\"x\" of \"eps\""),
             ("eps", "\"\" of \"eps\""),

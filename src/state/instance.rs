@@ -34,7 +34,11 @@ const LIVING: u32 = 30;
 /// Who wants to hear what of an instance's leases, and what its picks are told by; a byte that a lease reads beside the
 /// counter it writes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Heard(u8);
+pub(crate) struct Heard {
+    flags: u8,
+    /// Statistics are made, whether or not the ends of leases go into them.
+    stats: bool,
+}
 
 impl Heard {
     /// The ends of leases are heard.
@@ -64,11 +68,16 @@ impl Heard {
 
     /// Its statistics are kept.
     pub(crate) fn statistics(self, yes: bool) -> Self {
-        self.with(KEPT | TIMED, yes)
+        self.with(KEPT | TIMED, yes).reports(yes)
+    }
+
+    /// What it says of its load is.
+    pub(crate) fn reports(self, yes: bool) -> Self {
+        Self { stats: self.stats || yes, ..self }
     }
 
     fn with(self, flag: u8, yes: bool) -> Self {
-        if yes { Self(self.0 | flag) } else { self }
+        if yes { Self { flags: self.flags | flag, ..self } } else { self }
     }
 }
 
@@ -170,11 +179,6 @@ impl InstanceState {
         self.stats.get().map(|stats| &**stats)
     }
 
-    /// Makes its statistics, the first time.
-    pub(crate) fn keep_statistics(&self) {
-        self.stats.get_or_init(Box::default);
-    }
-
     /// Whether it is out of use, because calls could not be sent to it; a probing call brings it back.
     pub fn is_skipped(&self) -> bool {
         self.fitness.is_skipped()
@@ -254,7 +258,10 @@ impl InstanceState {
     }
 
     pub(crate) fn observe(&self, heard: Heard) {
-        let keep = |flags: u8| Some(heard.0 | flags & FAILING);
+        if heard.stats {
+            self.stats.get_or_init(Box::default);
+        }
+        let keep = |flags: u8| Some(heard.flags | flags & FAILING);
         let _ = self.flags.fetch_update(Ordering::Relaxed, Ordering::Relaxed, keep);
     }
 

@@ -8,7 +8,8 @@ use evenkeel::{LoadBalancer, LoadBalancers, LoadReport, Outcome, Request, Tried}
 use crate::support::*;
 
 fn yaml(text: &str) -> Properties {
-    Properties::parse(&format!("evenkeel: {text}"), Format::Yaml, "application.yml").unwrap()
+    let text = format!("evenkeel: {text}");
+    Properties::parse(&text, Format::Yaml, "application.yml").unwrap()
 }
 
 fn orders(text: &str) -> LoadBalancer {
@@ -64,7 +65,7 @@ async fn every_option_is_read() {
     let times = [options.blackout, options.expiration, options.update_period];
     assert_eq!(times, [1, 120, 3].map(Duration::from_secs));
     assert_eq!((options.active_limit, options.exact), (Some(9), true));
-    assert_eq!([options.triggering_load, options.blackout_share, options.error_penalty], [0.5, 0.75, 2.5]);
+    assert_eq!((options.triggering_load, options.blackout_share, options.error_penalty), (0.5, 0.75, 2.5));
     assert_eq!(options.metrics, ["named_metrics.queue", "disk"]);
     for (wrong, value) in [
         ("interval", "0s"),

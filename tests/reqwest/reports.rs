@@ -51,7 +51,8 @@ async fn a_response_that_is_tracked_by_hand_is_heard() {
     let choice = lb.choose(&evenkeel::Request::EMPTY).await.unwrap();
     let url = choice.url("/").unwrap();
     let response = reqwest::get(url).await.unwrap();
-    assert_eq!(LoadReport::from_headers(response.headers()).unwrap().unwrap().qps, 100.0);
+    let expected = LoadReport::default().with_qps(100.0).with_cpu_utilization(0.5);
+    assert_eq!(LoadReport::from_headers(response.headers()), Ok(Some(expected)));
     let tracked = choice.track(response);
     let state = lb.snapshot().unwrap().instances().next().map(std::sync::Arc::clone).unwrap();
     assert_eq!(state.statistics().unwrap().reported_cpu(), Some(0.5));

@@ -90,7 +90,8 @@ async fn ribbon_036_without_a_limit_nobody_is_busy_and_at_the_limit_one_is() {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_is_free_behind_many_busy_ones_is_found() {
-    let ids: String = (0..100).map(|n| format!("i{n} ")).collect();
+    let ids: Vec<String> = (0..100).map(|n| format!("i{n}")).collect();
+    let ids = ids.join(" ");
     let lb = ruled(list(&ids), AvailabilityFiltering::default().with_active_limit(1));
     let mut held = Vec::new();
     for id in ids.split_whitespace().filter(|id| *id != "i57") {

@@ -10,7 +10,8 @@ use crate::support::*;
 
 /// A balancer whose instances `a`, `b` and so on each answered once, after so many milliseconds; and time for weights.
 async fn answered(policy: WeightedResponseTime, millis: &[u64]) -> LoadBalancer {
-    let ids: String = (b'a'..).zip(millis).map(|(id, _)| format!("{} ", char::from(id))).collect();
+    let ids: Vec<String> = (b'a'..).zip(millis).map(|(id, _)| char::from(id).to_string()).collect();
+    let ids = ids.join(" ");
     let lb = ruled(list(&ids), policy);
     for (id, millis) in ids.split_whitespace().zip(millis) {
         let choice = lease(&lb, id).await;

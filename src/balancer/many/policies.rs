@@ -74,5 +74,5 @@ fn client_side(options: &PolicyOptions) -> ClientSideWeightedRoundRobin {
         .with_expiration(options.expiration)
         .with_update_period(options.update_period)
         .with_error_penalty(options.error_penalty);
-    options.metrics.iter().fold(policy, |policy, name| policy.with_metric(name))
+    options.metrics.iter().fold(policy, ClientSideWeightedRoundRobin::with_metric)
 }

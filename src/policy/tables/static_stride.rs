@@ -103,11 +103,14 @@ mod tests {
         picks.iter().map(|at| char::from(b'A' + u8::try_from(*at).unwrap())).collect()
     }
 
+    /// Weights, the same scaled, the first picks, some shares, and the turns that a pick takes.
+    type Row = (Vec<Option<f64>>, &'static [u32], &'static str, &'static [f64], f64);
+
     #[test]
     fn lbs_a_static_stride_has_the_order_and_the_shares_of_its_weights() {
         let known = |weights: &[f64]| weights.iter().copied().map(Some).collect::<Vec<_>>();
         let heavy: Vec<f64> = [1_000.0].into_iter().chain([1.0; 11]).collect();
-        let rows: [(Vec<Option<f64>>, &[u32], &str, &[f64], f64); 8] = [
+        let rows: [Row; 8] = [
             (known(&[1.0, 2.0, 3.0]), &[21_845, 43_690, 65_535], "BCCABC", &[0.1667, 0.3333, 0.5], 1.5),
             (known(&[1.0, 1.0, 2.0]), &[32_768, 32_768, 65_535], "BCAC", &[0.25, 0.25, 0.5], 1.5),
             (known(&[4.0, 2.0, 1.0]), &[65_535, 32_768, 16_384], "ABCAABA", &[0.5714, 0.2857, 0.1429], 1.714),
