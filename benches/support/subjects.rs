@@ -83,7 +83,7 @@ pub fn hashes() -> [(&'static str, Arc<dyn Policy>); 7] {
     ]
 }
 
-/// The policies of Dubbo and Ribbon and that by reports of load, by name; whether a pick looks at every instance, and whether
+/// The policies of Dubbo and Ribbon and that by reports of load, by name; whether a pick looks at every instance, or at some on average, and whether
 /// it and the end of its lease read the clock.
 pub fn others() -> [(&'static str, Arc<dyn Policy>, bool, bool); 9] {
     [
@@ -94,7 +94,7 @@ pub fn others() -> [(&'static str, Arc<dyn Policy>, bool, bool); 9] {
         ("weighted response time", Arc::new(WeightedResponseTime::default()), false, true),
         ("best available", Arc::new(BestAvailable::default()), true, false),
         ("availability filtering", Arc::new(AvailabilityFiltering::default()), false, false),
-        ("zone avoidance", Arc::new(ZoneAvoidance::default()), false, false),
+        ("zone avoidance", Arc::new(ZoneAvoidance::default()), true, false),
         ("client-side weighted round robin", Arc::new(ClientSideWeightedRoundRobin::default()), false, false),
     ]
 }

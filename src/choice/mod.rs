@@ -172,11 +172,20 @@ impl Choice {
     /// Looks through headers or trailers for a report of load. One that cannot be read says nothing: the reply is good
     /// without it, and a fault of the server's must not spoil the call.
     pub(crate) fn hear_more(&self, headers: &HeaderMap) {
-        if self.hears_reports()
-            && LoadReport::is_in(headers)
-            && let Ok(Some(report)) = LoadReport::from_headers(headers)
-        {
-            self.report(&report);
+        if !self.hears_reports() || !LoadReport::is_in(headers) {
+            return;
+        }
+        match LoadReport::from_headers(headers) {
+            Ok(Some(report)) => self.report(&report),
+            Ok(None) => {}
+            Err(error) => {
+                let service = self.state.service();
+                if let Some(passed) = service.logs().report.pass() {
+                    let (service, instance) = (service.id(), self.state.instance());
+                    let suppressed = passed.suppressed();
+                    tracing::warn!(%service, %instance, %error, suppressed, "a report of load cannot be read: it says nothing");
+                }
+            }
         }
     }
 

@@ -79,8 +79,8 @@ pub(super) fn least(
 /// How many turns are taken for an instance that is well; see the turns of a rotation.
 const TURNS: usize = 16;
 
-/// Draws with `draw` until an instance fits that `accepts`, at most 16 times. If there is none, and `all`, everybody is asked
-/// from a random one on. Else it is one of those that fitted, by chance: the wheel took as many turns for each pick, and a
+/// Draws with `draw` until an instance fits that `accepts`, at most 16 times. If there is none, and `all`, as many are drawn
+/// by chance, and then everybody is asked. Else it is one of those that fitted, by chance: the wheel took as many turns for each pick, and a
 /// number of instances that divides them would send every call to one.
 #[inline]
 pub(super) fn preferring(
@@ -111,7 +111,15 @@ pub(super) fn preferring(
         }
     }
     if all {
-        let (n, from) = (cx.len(), below(cx.random(), cx.len()));
+        // By chance first: whoever stands behind a row of those that do not would else be met by all who start in it.
+        let n = cx.len();
+        for _ in 0..TURNS {
+            let at = below(cx.random(), n);
+            if cx.fits(at) && accepts(cx, at) {
+                return Some(at);
+            }
+        }
+        let from = below(cx.random(), n);
         let found = (0..n).map(|step| (from + step) % n).find(|at| cx.fits(*at) && accepts(cx, *at));
         if found.is_some() {
             return found;

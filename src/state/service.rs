@@ -61,6 +61,8 @@ pub(crate) struct Logs {
     pub(crate) stage: Limit,
     pub(crate) policy: Limit,
     pub(crate) budget: Limit,
+    /// What an instance says of its load cannot be read.
+    pub(crate) report: Limit,
 }
 
 impl Default for Logs {
@@ -73,6 +75,7 @@ impl Default for Logs {
             stage: Limit::faults(),
             policy: Limit::faults(),
             budget: Limit::faults(),
+            report: Limit::faults(),
         }
     }
 }

@@ -206,3 +206,14 @@ async fn a_zone_that_was_out_comes_back_by_itself() {
     }
     assert!(probed > 10, "{probed}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_stands_behind_a_zone_that_is_left_out_does_not_get_its_share() {
+    // Zones that joined one after the other stand so in the order of turns.
+    let lb = ruled(zones(&[("a", 100), ("b", 100), ("c", 100)]), ZoneAvoidance::default());
+    let _held = load(&lb, &[("b1", 60)]).await;
+    picks(&lb, 100).await;
+    let counts = tally(&picks(&lb, 20_000).await);
+    assert_eq!(counts.len(), 200, "nobody of b");
+    assert!(counts.values().all(|n| (80..=130).contains(n)), "{counts:?}");
+}

@@ -59,11 +59,12 @@ pub(super) fn judge(
         (0..zones.len()).for_each(|at| verdict(at, Verdict::Kept));
         return false;
     }
-    let (mut most, mut dropped) = (0.0_f64, false);
+    let (mut most, mut kept) = (0.0_f64, 0);
+    let all = zones.len();
     for zone in zones.clone() {
         match zone.kept(thresholds) {
-            Some(load) => most = most.max(load),
-            None => dropped = true,
+            Some(load) => (most, kept) = (most.max(load), kept + 1),
+            None => {}
         }
     }
     for (at, zone) in zones.enumerate() {
@@ -76,7 +77,12 @@ pub(super) fn judge(
             },
         );
     }
-    most >= thresholds.triggering_load || (dropped && thresholds.exact)
+    if thresholds.exact {
+        most >= thresholds.triggering_load || kept < all
+    } else {
+        // The last one stays, however loaded.
+        most >= thresholds.triggering_load && kept > 1
+    }
 }
 
 /// Which of the worst zones is left out: each in proportion to its instances. `random` is one draw.
@@ -122,6 +128,13 @@ mod tests {
         let zones = [(2, 2, 0), (2, 0, 0), (2, 0, 0)];
         assert_eq!(of(&zones, true), (vec![Dropped, Worst, Worst], true));
         assert_eq!(of(&zones, false), (vec![Dropped, Worst, Worst], false));
+    }
+
+    #[test]
+    fn the_last_zone_is_not_left_out_for_its_load() {
+        let zones = [(2, 2, 0), (2, 0, 4)];
+        assert_eq!(of(&zones, false), (vec![Dropped, Worst], false));
+        assert_eq!(of(&zones, true), (vec![Dropped, Worst], true));
     }
 
     #[test]
