@@ -153,3 +153,17 @@ async fn weights_beyond_a_table_keep_their_shares() {
     let all = picks(&lb, 3_000).await;
     assert!(per_mille(&all, "a").abs_diff(666) <= 2 && per_mille(&all, "b").abs_diff(333) <= 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_order_beyond_a_table_goes_on_while_the_list_flaps() {
+    let weights = [99_991, 50_021, 3, 7];
+    let list = Live::new(providers(&weights));
+    let lb = over(chain(list.source()).with_weights(), SmoothRoundRobin::default());
+    let mut all = Vec::new();
+    for turn in 0..300 {
+        list.set(providers(&weights[..3 + turn % 2])).await;
+        all.push(pick(&lb).await);
+    }
+    assert!(per_mille(&all, "a").abs_diff(666) <= 30, "{:?}", tally(&all));
+    assert!(per_mille(&all, "b").abs_diff(333) <= 30, "{:?}", tally(&all));
+}

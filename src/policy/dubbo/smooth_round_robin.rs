@@ -14,8 +14,7 @@ use crate::sync::{AtomicU64, Ordering};
 ///
 /// [`RoundRobin`](crate::policy::RoundRobin) with weights has the same shares, and no instance with at most half of the weight
 /// twice in a row; take this one where the order must be that of nginx or Dubbo. A period of more than 65 536 turns, or more
-/// than a million turns times instances, is not written out: then the order is that of `RoundRobin`, from its start after
-/// each change.
+/// than a million turns times instances, is not written out: then the order is that of `RoundRobin`.
 ///
 /// ```
 /// use evenkeel::policy::SmoothRoundRobin;
@@ -108,9 +107,16 @@ impl Order {
             (None, None) => Table::Even(uids.len() as u64),
         };
         let period = if let Table::Smooth(currents) = &turns { currents.period() } else { u64::MAX };
-        let (first, retry) = match before {
-            Some(before) => (0, before.wheels.retry.load(Ordering::Relaxed)),
-            None => (random() % period, random() % period),
+        let count = |before: &Self| {
+            let Cursor { first, retry } = &before.wheels;
+            (first.load(Ordering::Relaxed), retry.load(Ordering::Relaxed))
+        };
+        let (first, retry) = match (before.map(count), &turns) {
+            // The currents say where it is.
+            (Some((_, retry)), Table::Smooth(_)) => (0, retry),
+            // An order that began anew with each change would never come to its end.
+            (Some(count), _) => count,
+            (None, _) => (random() % period, random() % period),
         };
         let wheels = Cursor { first: AtomicU64::new(first), retry: AtomicU64::new(retry) };
         Self { uids, turns, wheels, gone: gone.into() }
