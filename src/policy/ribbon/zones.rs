@@ -61,11 +61,8 @@ pub(super) fn judge(
     }
     let (mut most, mut kept) = (0.0_f64, 0);
     let all = zones.len();
-    for zone in zones.clone() {
-        match zone.kept(thresholds) {
-            Some(load) => (most, kept) = (most.max(load), kept + 1),
-            None => {}
-        }
+    for load in zones.clone().filter_map(|zone| zone.kept(thresholds)) {
+        (most, kept) = (most.max(load), kept + 1);
     }
     for (at, zone) in zones.enumerate() {
         verdict(
