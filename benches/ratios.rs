@@ -40,6 +40,7 @@ fn main() -> ExitCode {
     a_later_attempt(&mut bars, &runtime);
     measured(&mut bars, &runtime);
     by_latency(&mut bars, &runtime);
+    others(&mut bars, &runtime);
     hashes(&mut bars, &runtime);
     growth(&mut bars, &runtime);
     two_threads(&mut bars, &runtime);
@@ -179,6 +180,41 @@ fn by_latency(bars: &mut Bars, runtime: &Runtime) {
         bars.printed(&format!("peak EWMA and completion / pick + 2 clocks, n = {n}"), || {
             timing::picks(|count| tries_between_clocks(&plain, count), |count| completes(&balancer, count))
         });
+    }
+}
+
+/// In units of a round robin pick over the same list, with weights from 1 to 5 on both sides; with two readings of the clock
+/// where the policy needs them. Where every pick goes through the list the value is told and not judged.
+fn others(bars: &mut Bars, runtime: &Runtime) {
+    for n in [10, 1_000] {
+        let mut round_robin = None;
+        for (name, policy, scans, timed) in subjects::others() {
+            let row = format!("{name} / round robin{}, n = {n}", if timed { " + 2 clocks" } else { "" });
+            if !bars.wants(&row) {
+                continue;
+            }
+            let plain = round_robin.get_or_insert_with(|| subjects::weighted(runtime, Kind::RoundRobin, n));
+            let balancer = subjects::hashed(runtime, &policy, n, true);
+            completes(&balancer, 2 * n);
+            bars.noisy(&row, AtMost(if scans { f64::INFINITY } else { 1.6 }), || {
+                timing::picks(
+                    |count| {
+                        if timed {
+                            tries_between_clocks(plain, count);
+                        } else {
+                            tries(plain, &Request::EMPTY, count);
+                        }
+                    },
+                    |count| {
+                        if timed {
+                            completes(&balancer, count);
+                        } else {
+                            tries(&balancer, &Request::EMPTY, count);
+                        }
+                    },
+                )
+            });
+        }
     }
 }
 

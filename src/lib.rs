@@ -77,7 +77,8 @@
 //!
 //! - [`discovery`]: sources of instances (code, file, DNS, several as one), and how to write one
 //! - [`supplier`]: the chain and its stages
-//! - [`policy`]: round robin, random, least request, peak EWMA, consistent hashing, and how to write one
+//! - [`policy`]: round robin, random, least request, peak EWMA, consistent hashing, those of Dubbo and Ribbon, by reports of load,
+//!   and how to write one
 //! - [`call`]: attempts and retries of a call, over any protocol
 //! - [`client`]: a client for anything that can be called, and changes to requests on their way
 //! - [`observe`]: who hears of calls, and reports: how a service is doing, why a request goes where it goes, what changed
@@ -92,6 +93,7 @@
 //! | `file` | yes | a registry in a file, warm start, property files that are followed; implies `config` |
 //! | `axum08` | no | pages for operators, as a router of axum 0.8 |
 //! | `metrics` | no | meters, through the facade `metrics` |
+//! | `orca` | no | reports of load in the binary form of ORCA; the readable forms need no feature |
 //! | `reqwest` | no | the reqwest client |
 //! | `full` | no | all of the above |
 //! | `sim` | no | a simulator that drives your balancers on a virtual clock; for tests |
@@ -133,6 +135,7 @@ mod loom;
 pub mod observe;
 pub mod policy;
 mod random;
+mod report;
 mod request;
 #[cfg(feature = "sim")]
 #[cfg_attr(docsrs, doc(cfg(feature = "sim")))]
@@ -158,6 +161,7 @@ pub use instance::{
     InvalidInstance, InvalidServiceId, InvalidStatus, InvalidWeight, Metadata, ServiceId, ServiceInstance,
     ServiceInstanceBuilder, Status, Target, TargetError, Weight,
 };
+pub use report::{InvalidLoadReport, LoadReport};
 pub use request::{HttpView, Request, RequestView, Tried};
 pub use state::{EjectionCause, InstanceState};
 pub use supplier::{BuildError, Origin, Reason, ServiceInstanceListSupplier, Supplier, SupplierBuilder};

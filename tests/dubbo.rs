@@ -9,5 +9,10 @@ mod support;
 
 #[path = "dubbo"]
 mod dubbo {
+    mod adaptive;
+    mod common;
     mod consistent_hash;
+    mod count;
+    mod load;
+    mod smooth;
 }

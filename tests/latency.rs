@@ -4,7 +4,10 @@ mod support;
 
 use std::time::Duration;
 
-use evenkeel::policy::{LeastRequest, PeakEwma, Policy, RoundRobin};
+use evenkeel::policy::{
+    Adaptive, AvailabilityFiltering, BestAvailable, ClientSideWeightedRoundRobin, LeastActive, LeastRequest,
+    PeakEwma, Policy, RoundRobin, ShortestResponse, WeightedResponseTime, ZoneAvoidance,
+};
 use evenkeel::sim::{Demand, Discipline, Fault, Report, Server, Simulation, What};
 use evenkeel::{LoadBalancer, Outcome, Request};
 use support::{advance, count, fixed, list, pick, picks};
@@ -26,8 +29,8 @@ fn with_one(fault: Fault, clients: usize) -> Simulation {
         .with_seed(7)
 }
 
-fn share<P: Policy + Copy>(simulation: &Simulation, policy: P) -> f64 {
-    simulation.run(|| policy).unwrap().share(0)
+fn share<P: Policy + Clone>(simulation: &Simulation, policy: P) -> f64 {
+    simulation.run(|| policy.clone()).unwrap().share(0)
 }
 
 #[test]
@@ -40,6 +43,15 @@ fn lbs_f1_a_server_that_fails_fast_attracts_nothing() {
         for (name, share) in [
             ("least request", share(&fails, LeastRequest)),
             ("peak EWMA", share(&fails, PeakEwma::default())),
+            ("least active", share(&fails, LeastActive::default())),
+            // It is tried again when its window ends.
+            ("shortest response", share(&fails, ShortestResponse::default().with_window(10 * S))),
+            ("adaptive", share(&fails, Adaptive::default())),
+            ("weighted response time", share(&fails, WeightedResponseTime::default())),
+            ("best available", share(&fails, BestAvailable::default())),
+            ("availability filtering", share(&fails, AvailabilityFiltering::default())),
+            ("zone avoidance", share(&fails, ZoneAvoidance::default())),
+            ("client-side weighted", share(&fails, ClientSideWeightedRoundRobin::default())),
         ] {
             assert!(share <= 0.01, "{name}, {clients} clients: {share}");
             assert!(share > 0.0, "{name}: it is tried again now and then");

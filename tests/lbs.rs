@@ -10,7 +10,9 @@ mod lbs {
     mod fleet;
     mod hashing;
     mod keys;
+    mod load_reports;
     mod panic;
+    mod policy_options;
     mod properties;
     mod zones;
 }

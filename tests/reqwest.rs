@@ -13,6 +13,8 @@ mod lease;
 mod net;
 #[path = "reqwest/redirect.rs"]
 mod redirect;
+#[path = "reqwest/reports.rs"]
+mod reports;
 #[path = "reqwest/sticky.rs"]
 mod sticky;
 #[path = "reqwest/time.rs"]

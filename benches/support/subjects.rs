@@ -8,8 +8,9 @@ use std::time::Duration;
 use evenkeel::config::{ApiVersionMatch, StatsProperties, ZoneMode};
 use evenkeel::health::{HealthCheck, HealthProbe, ProbeError};
 use evenkeel::policy::{
-    DubboConsistentHash, HashKey, LeastRequest, Maglev, PeakEwma, Policy, RandomPick, Rendezvous, RingHash,
-    RoundRobin,
+    Adaptive, AvailabilityFiltering, BestAvailable, ClientSideWeightedRoundRobin, DubboConsistentHash,
+    HashKey, LeastActive, LeastRequest, Maglev, PeakEwma, Policy, RandomPick, Rendezvous, RingHash,
+    RoundRobin, ShortestResponse, SmoothRoundRobin, WeightedResponseTime, ZoneAvoidance,
 };
 use evenkeel::supplier::{
     ApiVersion, MetadataRoute, OwnFleet, Source, StickySession, Subset, ZonePreference,
@@ -81,6 +82,22 @@ pub fn hashes() -> [(&'static str, Arc<dyn Policy>); 7] {
         ("rendezvous", Arc::new(Rendezvous::new(user()))),
         ("ring hash, bounded", Arc::new(RingHash::new(user()).with_balance_factor(125))),
         ("Maglev, bounded", Arc::new(Maglev::new(user()).with_balance_factor(125))),
+    ]
+}
+
+/// The policies of Dubbo and Ribbon and that by reports of load, by name; whether a pick looks at every instance, or at some on average, and whether
+/// it and the end of its lease read the clock.
+pub fn others() -> [(&'static str, Arc<dyn Policy>, bool, bool); 9] {
+    [
+        ("smooth round robin", Arc::new(SmoothRoundRobin::default()), false, false),
+        ("least active", Arc::new(LeastActive::default()), true, false),
+        ("shortest response", Arc::new(ShortestResponse::default()), true, true),
+        ("adaptive", Arc::new(Adaptive::default()), false, true),
+        ("weighted response time", Arc::new(WeightedResponseTime::default()), false, true),
+        ("best available", Arc::new(BestAvailable::default()), true, false),
+        ("availability filtering", Arc::new(AvailabilityFiltering::default()), false, false),
+        ("zone avoidance", Arc::new(ZoneAvoidance::default()), true, false),
+        ("client-side weighted round robin", Arc::new(ClientSideWeightedRoundRobin::default()), false, false),
     ]
 }
 

@@ -2,11 +2,17 @@
 
 use std::hint::black_box;
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel::config::ApiVersionMatch;
-use evenkeel::policy::{DubboConsistentHash, HashKey, Maglev, Policy, RingHash, RoundRobin};
+use evenkeel::policy::{
+    AvailabilityFiltering, ClientSideWeightedRoundRobin, DubboConsistentHash, HashKey, Maglev, Policy,
+    RingHash, RoundRobin, WeightedResponseTime, ZoneAvoidance,
+};
 use evenkeel::supplier::Source;
-use evenkeel::{ChooseExt, HttpView, LoadBalancer, ReactiveLoadBalancer, Request, Tried, Weight};
+use evenkeel::{
+    ChooseExt, HttpView, LoadBalancer, LoadReport, Outcome, ReactiveLoadBalancer, Request, Tried, Weight,
+};
 use futures_util::FutureExt;
 use tokio::runtime::Runtime;
 
@@ -54,10 +60,58 @@ pub fn rows(runtime: &Runtime) -> Vec<(String, u64)> {
             rows.push((format!("{name}{kind}"), of(&balancer) + made.sum::<u64>()));
         }
     }
+    for (name, policy, ..) in subjects::others() {
+        for (kind, weighted) in [("", false), (", weighted", true)] {
+            let balancer = subjects::hashed(runtime, &policy, N, weighted);
+            let ended = allocations(|| subjects::completes(&balancer, PICKS));
+            rows.push((format!("{name}{kind}"), of(&balancer) + ended + reported(&balancer)));
+        }
+    }
+    rows.push(("weights by response time, made for each pick".to_owned(), weights(runtime)));
+    rows.push(("everybody fails, or is busy".to_owned(), all_busy(runtime)));
     rows.push(("keys from everywhere".to_owned(), of_keys(runtime)));
     rows.push(("every stage".to_owned(), of(&every) + of_versions(&every) + sticky));
     rows.push(("round robin, measured, with its completion".to_owned(), measured(runtime)));
     rows
+}
+
+/// Leases that hand over a report of load.
+fn reported(balancer: &LoadBalancer) -> u64 {
+    let report = LoadReport::default().with_qps(100.0).with_cpu_utilization(0.5);
+    allocations(|| {
+        for _ in 0..PICKS {
+            let choice = balancer.try_choose(&Request::EMPTY).expect("an instance");
+            choice.report(black_box(&report));
+            choice.complete(Outcome::Status(200));
+        }
+    })
+}
+
+/// The one pick in a while that makes the weights.
+fn weights(runtime: &Runtime) -> u64 {
+    let policy: Arc<dyn Policy> = Arc::new(WeightedResponseTime::default().with_interval(Duration::ZERO));
+    let balancer = subjects::hashed(runtime, &policy, N, true);
+    subjects::completes(&balancer, PICKS);
+    of(&balancer) + allocations(|| subjects::completes(&balancer, PICKS))
+}
+
+/// Picks that pass by everybody and look at all.
+fn all_busy(runtime: &Runtime) -> u64 {
+    let policies: [Arc<dyn Policy>; 3] = [
+        Arc::new(AvailabilityFiltering::default().with_active_limit(1)),
+        Arc::new(ZoneAvoidance::default().with_active_limit(1)),
+        Arc::new(ClientSideWeightedRoundRobin::default()),
+    ];
+    let of = |policy: &Arc<dyn Policy>| {
+        let balancer = subjects::hashed(runtime, policy, N, true);
+        let held: Vec<_> = (0..2 * N).map(|_| balancer.try_choose(&Request::EMPTY)).collect();
+        let made = allocations(|| every_way(&balancer, &Request::EMPTY));
+        for choice in held.into_iter().flatten() {
+            choice.complete(Outcome::Status(503));
+        }
+        made + allocations(|| every_way(&balancer, &Request::EMPTY))
+    };
+    policies.iter().map(of).sum()
 }
 
 /// Picks that are counted, and attempts that are recorded.

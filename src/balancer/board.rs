@@ -27,7 +27,7 @@ use crate::ServiceInstance;
 use crate::observe::{ChangeKind, Meters};
 use crate::policy::{Cursor, Policy, Publishing};
 use crate::random::Random;
-use crate::state::{Crowd, Heard, InstanceState, Registry, ServiceState};
+use crate::state::{Crowd, InstanceState, Registry, ServiceState};
 use crate::supplier::driver::{LookUp, Publish};
 use crate::supplier::{Chain, Origin, Usable};
 
@@ -238,12 +238,13 @@ impl Board {
             let calls = self.calls.load();
             (calls.meters.clone(), !calls.lifecycles.is_empty())
         };
-        let all = Heard::default()
-            .outcomes(needs.outcomes() || heard)
-            .times(needs.clock() || heard || meters.is_some())
-            .meters(meters.is_some())
-            .failures(self.service.outliers().is_on())
-            .pace(needs.pace().is_some());
+        let measured = meters.is_some();
+        let all = needs
+            .heard()
+            .outcomes(heard)
+            .times(heard || measured)
+            .meters(measured)
+            .failures(self.service.outliers().is_on());
         if let Some(pace) = needs.pace() {
             self.service.set_pace(pace);
         }

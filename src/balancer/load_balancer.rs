@@ -16,6 +16,7 @@ use crate::choice::{Failure, Outcome};
 use crate::discovery::{SourceHealth, SupplyError};
 use crate::observe::{AttemptEnd, Meters};
 use crate::policy::Policy;
+use crate::report::LoadReport;
 use crate::state::{InstanceState, ServiceState, Sink};
 use crate::supplier::driver::{Driver, Unready};
 use crate::supplier::{Chained, FixedSupplier, Hub, Reason, Supplier};
@@ -427,6 +428,13 @@ impl Sink for Driver<Board> {
 
     fn fitness_changed(self: Arc<Self>) {
         recount::fitness_changed(&self);
+    }
+
+    fn reported(self: Arc<Self>, state: &InstanceState, report: &LoadReport) {
+        let policy = self.publish.policy();
+        if policy.needs().reports() {
+            policy.on_report(state, report);
+        }
     }
 }
 

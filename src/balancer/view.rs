@@ -70,8 +70,9 @@ impl View {
         wider: Option<Arc<View>>,
     ) -> Self {
         let before = old.map(|old| &*old.picker);
-        let picker =
-            policy.picker(&Candidates::new(&states, weights.as_deref()).after(before).within(publishing));
+        let picker = policy.picker(
+            &Candidates::new(&states, weights.as_deref()).after(before).within(publishing).by(random),
+        );
         let set = Set { states, cursor, offsets: [0, 0] };
         let mut view = Self { set, weights, picker, stood: [Stand::default(); 2], wider };
         for wheel in [0, 1] {

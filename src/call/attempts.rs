@@ -31,7 +31,8 @@ pub trait Protocol<R, E> {
     /// [`Outcome::Cancelled`].
     fn outcome(&self, result: Result<&R, &E>) -> Outcome;
 
-    /// The headers of a response, for lifecycle processors; asked only if there are some (default: none).
+    /// The headers of a response, for lifecycle processors and policies that go by reports of load; asked only if there are
+    /// some (default: none).
     fn headers(&self, response: &R) -> HeaderMap {
         let _ = response;
         HeaderMap::new()

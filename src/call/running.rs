@@ -79,13 +79,20 @@ impl Running {
     pub(super) fn answered(&mut self, outcome: Outcome, headers: impl FnOnce() -> HeaderMap) {
         // If another attempt follows, no lease carries it on, and it ends so.
         self.outcome = outcome;
+        let reports = self.open.as_mut().filter(|choice| choice.wants_headers());
+        let told = self.told.as_ref().is_some_and(|told| !told.lifecycles.is_empty());
+        let headers = if told || reports.is_some() { headers() } else { HeaderMap::new() };
+        if let Some(choice) = reports {
+            // Before the instance is back in use: a policy may want to know that this call probed it.
+            choice.hear(&headers);
+        }
         if let Some(choice) = self.open.as_mut().filter(|_| outcome.is_answer()) {
             choice.answered(outcome);
         }
         if let Some(told) = &mut self.told {
             told.response = Some(ResponseData {
                 status: outcome.status(),
-                headers: if told.lifecycles.is_empty() { HeaderMap::new() } else { headers() },
+                headers: if told.lifecycles.is_empty() { HeaderMap::new() } else { headers },
             });
         }
     }

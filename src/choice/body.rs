@@ -19,7 +19,8 @@ pub trait Track {
 impl<B: Body> Track for http::Response<B> {
     type Tracked = http::Response<TrackedBody<B>>;
 
-    fn track(self, lease: Lease) -> Self::Tracked {
+    fn track(self, mut lease: Lease) -> Self::Tracked {
+        lease.hear(self.headers());
         let outcome = outcome_of(self.status(), self.headers());
         self.map(|body| TrackedBody::new(body, lease, outcome, |_| Failure::Reset))
     }
@@ -89,6 +90,12 @@ impl<B: Body> Body for TrackedBody<B> {
         let this = self.project();
         let mut inner = this.inner;
         let polled = inner.as_mut().poll_frame(cx);
+        if let Poll::Ready(Some(Ok(frame))) = &polled
+            && let Some(trailers) = frame.trailers_ref()
+            && let Some(lease) = &this.lease.lease
+        {
+            lease.hear_trailers(trailers);
+        }
         match &polled {
             Poll::Ready(None) => this.lease.end(this.lease.outcome),
             Poll::Ready(Some(Err(error))) => this.lease.end(Outcome::Failure((this.classify)(error))),

@@ -1,8 +1,11 @@
 use std::fmt;
 use std::time::Duration;
 
+use http::HeaderMap;
+
 use super::{Choice, Outcome, Track};
 use crate::ServiceInstance;
+use crate::report::LoadReport;
 
 /// Who hears of the end of a call beside the instance.
 pub(crate) trait Ending: Send + Sync {
@@ -36,6 +39,27 @@ impl Lease {
     pub(super) fn answered(&mut self, outcome: Outcome) {
         if let Some(held) = &mut self.0 {
             held.choice.answered(outcome);
+        }
+    }
+
+    /// Tells the policy what the instance says of its load; see [`Choice::report`].
+    pub fn report(&self, report: &LoadReport) {
+        if let Some(held) = &self.0 {
+            held.choice.report(report);
+        }
+    }
+
+    /// Looks through the headers of the reply for a report of load, unless that was done.
+    pub(crate) fn hear(&mut self, headers: &HeaderMap) {
+        if let Some(held) = &mut self.0 {
+            held.choice.hear(headers);
+        }
+    }
+
+    /// The same for its trailers.
+    pub(super) fn hear_trailers(&self, trailers: &HeaderMap) {
+        if let Some(held) = &self.0 {
+            held.choice.hear_more(trailers);
         }
     }
 

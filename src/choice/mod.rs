@@ -12,10 +12,12 @@ use std::time::Duration;
 #[cfg(feature = "reqwest")]
 pub(crate) use body::outcome_of;
 pub use body::{Track, TrackedBody};
+use http::HeaderMap;
 pub(crate) use lease::Ending;
 pub use lease::Lease;
 pub use outcome::{Failure, Outcome, RetryAfter};
 
+use crate::report::LoadReport;
 use crate::state::{COUNTED, InstanceState, Told};
 use crate::{ServiceInstance, Target, TargetError};
 
@@ -29,6 +31,8 @@ const PACED: u8 = Told::PACED;
 const FAILED: u8 = 8;
 /// Somebody else tells of its end: a call that knows more of it.
 const QUIET: u8 = Told::QUIET;
+/// The headers of its reply were looked through for a report of load.
+const HEARD: u8 = 32;
 /// Nobody has said how it ended.
 const OPEN: u8 = COUNTED;
 /// Its end is told even if nobody asked.
@@ -125,6 +129,67 @@ impl Choice {
     pub(crate) fn answered(&mut self, outcome: Outcome) {
         if self.bits & PROBE != 0 && self.state.answers(outcome) {
             self.bits = self.bits & !PROBE | ANSWERED;
+        }
+    }
+
+    /// Tells the policy what the instance says of its load, in a header, a trailer or a message of its reply. Nothing
+    /// happens unless the policy asks for it ([`Needs::REPORTS`](crate::policy::Needs::REPORTS)).
+    ///
+    /// ```
+    /// use evenkeel::{LoadBalancer, LoadReport, Outcome, ServiceInstance};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let orders = LoadBalancer::fixed("orders", [ServiceInstance::new("10.0.0.1", 8080)?])?;
+    /// let choice = orders.choose(&evenkeel::Request::EMPTY).await?;
+    /// choice.report(&LoadReport::default().with_cpu_utilization(0.7).with_qps(120.0));
+    /// choice.complete(Outcome::Status(200));
+    /// # Ok(()) }
+    /// ```
+    pub fn report(&self, report: &LoadReport) {
+        if self.hears_reports()
+            && let Some(sink) = self.state.service().sink()
+        {
+            sink.reported(&self.state, report);
+        }
+    }
+
+    /// Whether somebody may want to hear of its load.
+    #[inline]
+    pub(crate) fn hears_reports(&self) -> bool {
+        self.state.statistics().is_some()
+    }
+
+    /// Whether the headers of the reply are still to be looked through.
+    pub(crate) fn wants_headers(&self) -> bool {
+        self.bits & HEARD == 0 && self.hears_reports()
+    }
+
+    /// Looks through the headers of the reply, once.
+    pub(crate) fn hear(&mut self, headers: &HeaderMap) {
+        // None at all is what a protocol without headers gives.
+        if self.wants_headers() && !headers.is_empty() {
+            self.bits |= HEARD;
+            self.hear_more(headers);
+        }
+    }
+
+    /// Looks through headers or trailers for a report of load. One that cannot be read says nothing: the reply is good
+    /// without it, and a fault of the server's must not spoil the call.
+    pub(crate) fn hear_more(&self, headers: &HeaderMap) {
+        if !self.hears_reports() || !LoadReport::is_in(headers) {
+            return;
+        }
+        match LoadReport::from_headers(headers) {
+            Ok(Some(report)) => self.report(&report),
+            Ok(None) => {}
+            Err(error) => {
+                let service = self.state.service();
+                if let Some(passed) = service.logs().report.pass() {
+                    let (service, instance) = (service.id(), self.state.instance());
+                    let suppressed = passed.suppressed();
+                    tracing::warn!(%service, %instance, %error, suppressed, "a report of load cannot be read: it says nothing");
+                }
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use super::hash::HashProperties;
 use super::health::HealthCheckProperties;
 use super::outlier::OutlierDetectionProperties;
 use super::overrides::Override;
+use super::policy::PolicyOptions;
 use super::retry::RetryProperties;
 use super::setters::setters;
 use super::slow_start::SlowStartProperties;
@@ -60,6 +61,8 @@ pub struct LoadBalancerProperties {
     pub policy: PolicyName,
     /// What a key is made of and how it is spread, for a service whose `policy` goes by one.
     pub hash: HashProperties,
+    /// What else the policy can be told.
+    pub policy_options: PolicyOptions,
     /// The stages of the chain. Default: [`StageName::Default`] alone; zone preference under `kubernetes`.
     pub configurations: Vec<StageName>,
     /// The zone this client runs in; blank in a file means unset. Default: unset.
@@ -163,6 +166,7 @@ impl LoadBalancerProperties {
             },
             hash: HashProperties::default(),
             configurations: vec![if kubernetes { StageName::ZonePreference } else { StageName::Default }],
+            policy_options: PolicyOptions::default(),
             zone: None,
             zone_preference: ZonePreferenceProperties::default().with_mode(if kubernetes {
                 ZoneMode::Proportional
@@ -239,6 +243,8 @@ impl LoadBalancerProperties {
         with_policy(policy: PolicyName) = policy;
         /// Sets what a key is made of and how it is spread.
         with_hash(hash: HashProperties) = hash;
+        /// Sets what else the policy can be told.
+        with_policy_options(policy_options: PolicyOptions) = policy_options;
         /// Sets the stages of the chain. Default: [`StageName::Default`] alone.
         with_configurations(configurations: impl IntoIterator<Item = StageName>) =
             configurations.into_iter().collect();

@@ -23,7 +23,7 @@ words! {
     ///
     /// Property: `evenkeel.policy`. Default: `round-robin`; `least-request` under the preset `kubernetes`, `peak-ewma` under
     /// `modern`.
-    PolicyName, "round-robin, random, least-request, peak-ewma, ring-hash, maglev, rendezvous or consistent-hash" {
+    PolicyName, "round-robin, random, least-request, peak-ewma, ring-hash, maglev, rendezvous, consistent-hash, smooth-round-robin, least-active, shortest-response, adaptive, weighted-response-time, best-available, availability-filtering, zone-avoidance or client-side-weighted-round-robin" {
         /// Each instance in turn, from a random start.
         #[default]
         RoundRobin = "round-robin",
@@ -41,6 +41,48 @@ words! {
         Rendezvous = "rendezvous",
         /// By a key of the request, on Dubbo's ring.
         ConsistentHash = "consistent-hash",
+        /// Each instance in turn by weight, in the order of nginx and Dubbo.
+        SmoothRoundRobin = "smooth-round-robin",
+        /// The one of all with the fewest requests in flight per weight.
+        LeastActive = "least-active",
+        /// The one of all whose next answer is expected first.
+        ShortestResponse = "shortest-response",
+        /// The one of two drawn instances with the smaller load by their own reports, as Dubbo reckons it.
+        Adaptive = "adaptive",
+        /// Any instance, by chance, the more likely the faster it answers; Ribbon's.
+        WeightedResponseTime = "weighted-response-time",
+        /// The one of all with the fewest requests in flight; Ribbon's.
+        BestAvailable = "best-available",
+        /// Each instance in turn, past those that are out of use or busy; Ribbon's.
+        AvailabilityFiltering = "availability-filtering",
+        /// The same, without zones that are out of use or loaded most; Ribbon's.
+        ZoneAvoidance = "zone-avoidance",
+        /// Each instance in turn, weighted by what it reports of its load, as in gRPC and Envoy.
+        ClientSideWeightedRoundRobin = "client-side-weighted-round-robin",
+    }
+}
+
+/// What other projects call a policy: the classes of Ribbon and Spring, and gRPC's name.
+const OTHER_NAMES: [(&str, PolicyName); 11] = [
+    ("RoundRobinRule", PolicyName::RoundRobin),
+    ("RoundRobinLoadBalancer", PolicyName::RoundRobin),
+    ("RandomRule", PolicyName::Random),
+    ("RandomLoadBalancer", PolicyName::Random),
+    ("WeightedResponseTimeRule", PolicyName::WeightedResponseTime),
+    ("ResponseTimeWeightedRule", PolicyName::WeightedResponseTime),
+    ("BestAvailableRule", PolicyName::BestAvailable),
+    ("AvailabilityFilteringRule", PolicyName::AvailabilityFiltering),
+    ("ZoneAvoidanceRule", PolicyName::ZoneAvoidance),
+    ("weighted_round_robin", PolicyName::ClientSideWeightedRoundRobin),
+    ("weighted-by-load", PolicyName::ClientSideWeightedRoundRobin),
+];
+
+impl PolicyName {
+    /// Reads the word, or the name that another project has for the policy; a class may have its package.
+    pub(crate) fn of_word(text: &str) -> Option<Self> {
+        let class = text.trim().rsplit('.').next().unwrap_or_default();
+        let named = |(name, _): &&(&str, Self)| super::key::uniform(name) == super::key::uniform(class);
+        Self::read(text).or_else(|| OTHER_NAMES.iter().find(named).map(|(_, policy)| *policy))
     }
 }
 

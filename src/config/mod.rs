@@ -81,6 +81,7 @@ mod names;
 mod outlier;
 mod overrides;
 mod placeholder;
+mod policy;
 mod properties;
 mod read;
 #[cfg(feature = "config")]
@@ -118,6 +119,7 @@ pub use outlier::{
     SuccessRateProperties,
 };
 pub use overrides::{Override, OverrideAction, OverrideEnd};
+pub use policy::PolicyOptions;
 pub use properties::Properties;
 #[cfg(feature = "config")]
 #[cfg_attr(docsrs, doc(cfg(feature = "config")))]

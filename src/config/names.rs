@@ -6,9 +6,9 @@ use super::cache::Staleness;
 use super::choices::{PolicyName, Preset, ProbeName, Refresh, ZeroWeight, ZoneMode};
 use super::outlier::OutlierMode;
 use super::read::{
-    Allowed, above_zero, aggression, arguments, entries, factor, flag, from_one, header_name,
-    names_of_services, part, part_percent, percent, percent_of_mean, points, port, put, required, retryable,
-    share, span, stages, statuses, whole, zone_weights,
+    Allowed, above_zero, aggression, amount, arguments, entries, factor, flag, from_one, header_name,
+    metrics, names_of_services, part, part_percent, percent, percent_of_mean, points, port, put, required,
+    retryable, share, span, stages, statuses, whole, zone_weights,
 };
 use super::slow_start::SlowStartCurve;
 use super::subset::SubsetAlgorithm;
@@ -45,7 +45,7 @@ const fn one(
 pub(crate) const PROPERTIES: &[Property] = &[
     one("enabled", |to, text| put(&mut to.enabled, flag(text))),
     one("preset", |to, text| put(&mut to.preset, Preset::read(text).ok_or(Preset::ALLOWED))),
-    one("policy", |to, text| put(&mut to.policy, PolicyName::read(text).ok_or(PolicyName::ALLOWED))),
+    one("policy", |to, text| put(&mut to.policy, PolicyName::of_word(text).ok_or(PolicyName::ALLOWED))),
     one("hash.header", |to, text| put(&mut to.hash.header, header_name(text).map(Some))),
     one("hash.cookie", |to, text| put(&mut to.hash.cookie, required(text).map(Some))),
     one("hash.query", |to, text| put(&mut to.hash.query, required(text).map(Some))),
@@ -59,6 +59,25 @@ pub(crate) const PROPERTIES: &[Property] = &[
     one("hash.table-size", |to, text| put(&mut to.hash.table_size, entries(text))),
     one("hash.balance-factor", |to, text| put(&mut to.hash.balance_factor, percent_of_mean(text).map(Some))),
     Property { name: "hash.arguments", global_only: false, shape: Shape::List(arguments) },
+    one("policy-options.exact", |to, text| put(&mut to.policy_options.exact, flag(text))),
+    one("policy-options.interval", |to, text| put(&mut to.policy_options.interval, above_zero(text))),
+    one("policy-options.window", |to, text| put(&mut to.policy_options.window, above_zero(text))),
+    one("policy-options.failure-latency", |to, text| put(&mut to.policy_options.failure_latency, span(text))),
+    one("policy-options.timeout", |to, text| put(&mut to.policy_options.timeout, above_zero(text))),
+    one("policy-options.active-limit", |to, text| {
+        put(&mut to.policy_options.active_limit, from_one(text).map(Some))
+    }),
+    one("policy-options.triggering-load", |to, text| {
+        put(&mut to.policy_options.triggering_load, amount(text))
+    }),
+    one("policy-options.blackout-share", |to, text| put(&mut to.policy_options.blackout_share, part(text))),
+    one("policy-options.blackout", |to, text| put(&mut to.policy_options.blackout, span(text))),
+    one("policy-options.expiration", |to, text| put(&mut to.policy_options.expiration, above_zero(text))),
+    one("policy-options.update-period", |to, text| {
+        put(&mut to.policy_options.update_period, above_zero(text))
+    }),
+    one("policy-options.error-penalty", |to, text| put(&mut to.policy_options.error_penalty, amount(text))),
+    Property { name: "policy-options.metrics", global_only: false, shape: Shape::List(metrics) },
     Property { name: "configurations", global_only: false, shape: Shape::List(stages) },
     one("zone", |to, text| put(&mut to.zone, Ok(trimmed(text)))),
     one("zone-preference.min-local-instances", |to, text| {

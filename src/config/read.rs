@@ -185,6 +185,18 @@ pub(crate) fn part(text: &str) -> Result<f64, Allowed> {
     }
 }
 
+pub(crate) fn amount(text: &str) -> Result<f64, Allowed> {
+    match text.trim().parse::<f64>() {
+        Ok(amount) if amount.is_finite() && amount >= 0.0 => Ok(amount),
+        _ => Err("a number, 0 or larger, such as 0.2"),
+    }
+}
+
+pub(crate) fn metrics(to: &mut LoadBalancerProperties, words: &[&str]) -> Result<(), Allowed> {
+    let read = |word: &&str| trimmed(word).ok_or("names of metrics that are not blank");
+    put(&mut to.policy_options.metrics, words.iter().map(read).collect())
+}
+
 pub(crate) fn names_of_services(names: &[&str]) -> Result<(), Allowed> {
     if names.iter().all(|name| !super::key::fold(name.trim()).is_empty()) {
         Ok(())

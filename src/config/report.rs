@@ -366,7 +366,7 @@ mod tests {
                 ]
                 .iter()
                 .chain(&["query-parameter", "path-segment", "max-backoff", "prefix"])
-                .chain(&["cookie", "query", "attribute", "min-ring-size", "balance-factor"])
+                .chain(&["cookie", "query", "attribute", "min-ring-size", "balance-factor", "active-limit"])
                 .any(|last| name.ends_with(&format!(".{last}")));
             assert_eq!(entry.value == UNSET, optional, "{name} = {}", entry.value);
         }

@@ -118,6 +118,17 @@ impl<'a> PickCx<'a> {
         wheel.fetch_add(1, Ordering::Relaxed).wrapping_add(offset) & POSITION_MASK
     }
 
+    /// The same on wheels that the policy keeps by itself.
+    #[inline]
+    pub(crate) fn turn_on(&mut self, wheels: &Cursor) -> u64 {
+        let wheel = match self.rule {
+            Some(rule) if rule.level != Level::Fit => return self.random(),
+            Some(Rule { tried: Some(_), .. }) => &wheels.retry,
+            _ => &wheels.first,
+        };
+        wheel.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// What an answer of the instance at `index` takes, in nanoseconds: a mean that jumps to every peak and forgets it, but at
     /// least the mean age of its calls in flight, so that one which hangs is seen before it answers. `None` when nothing is
     /// known of it. For a policy whose [`needs`](super::Policy::needs) are [`Needs::latency`](super::Needs::latency); the first
@@ -130,11 +141,17 @@ impl<'a> PickCx<'a> {
     /// The same with the calls in flight, for a policy that knows how latencies are forgotten.
     #[inline]
     pub(crate) fn pace(&mut self, index: usize, decay: Decay) -> (u32, Option<f32>) {
-        let state = &self.set.states[index];
+        let now = self.now();
+        self.set.states[index].pace(now, decay)
+    }
+
+    /// Nanoseconds on the service's clock. The first call of a pick reads it, and the lease begins then.
+    #[inline]
+    pub(crate) fn now(&mut self) -> u64 {
         if self.now == 0 {
-            self.now = state.service().now();
+            self.now = self.set.states[0].service().now();
         }
-        state.pace(self.now, decay)
+        self.now
     }
 
     /// A random number.

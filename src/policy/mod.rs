@@ -3,14 +3,18 @@
 //! A policy builds a picker whenever the list changes, so that everything that depends on the list alone is precomputed;
 //! the pick itself is a plain call without a lock, an allocation or a clock.
 
+mod client_side_weighted;
 mod cx;
+mod dubbo;
 mod hash;
 mod least_request;
 mod peak_ewma;
 mod pinned;
 mod publishing;
 mod random;
+mod ribbon;
 mod round_robin;
+mod scan;
 mod scores;
 pub(crate) mod tables;
 
@@ -23,26 +27,34 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use client_side_weighted::ClientSideWeightedRoundRobin;
 pub use cx::PickCx;
 pub(crate) use cx::{Cursor, Level, POSITION_MASK, Rule, Set};
+pub use dubbo::{Adaptive, LeastActive, ShortestResponse, SmoothRoundRobin};
 pub use hash::{DubboConsistentHash, HashKey, Maglev, Rendezvous, RingHash};
 pub use least_request::LeastRequest;
 pub use peak_ewma::PeakEwma;
 pub use pinned::Pinned;
 pub(crate) use publishing::Publishing;
 pub use random::RandomPick;
+pub use ribbon::{AvailabilityFiltering, BestAvailable, WeightedResponseTime, ZoneAvoidance};
 pub use round_robin::RoundRobin;
 pub use scores::Scores;
 
 use crate::choice::Outcome;
-use crate::state::{InstanceState, PaceSettings};
+use crate::random::Random;
+use crate::report::LoadReport;
+pub use crate::state::Statistics;
+use crate::state::{Heard, InstanceState, PaceSettings};
 use crate::{ServiceInstance, Weight};
 
 /// What decides among usable instances.
 ///
 /// The built-in ones are [`RoundRobin`] (the default), [`RandomPick`], [`LeastRequest`], [`PeakEwma`], those that send a key
-/// to one instance ([`RingHash`], [`Maglev`], [`Rendezvous`], [`DubboConsistentHash`]), and [`Pinned`]; each honours weights
-/// when the chain turns them on. `examples/custom_policy.rs` has one of a third party.
+/// to one instance ([`RingHash`], [`Maglev`], [`Rendezvous`], [`DubboConsistentHash`]), those of Dubbo ([`SmoothRoundRobin`],
+/// [`LeastActive`], [`ShortestResponse`], [`Adaptive`]) and of Ribbon ([`WeightedResponseTime`], [`BestAvailable`],
+/// [`AvailabilityFiltering`], [`ZoneAvoidance`]), that by reports of load ([`ClientSideWeightedRoundRobin`]), and [`Pinned`];
+/// each honours weights when the chain turns them on. `examples/custom_policy.rs` has one of a third party.
 pub trait Policy: Send + Sync + fmt::Debug + 'static {
     /// What logs and reports call it.
     fn name(&self) -> Cow<'static, str>;
@@ -64,6 +76,11 @@ pub trait Policy: Send + Sync + fmt::Debug + 'static {
     /// Hears how a call ended, if [`needs`](Self::needs) asked for it: `took` only with [`Needs::CLOCK`].
     fn on_outcome(&self, instance: &InstanceState, outcome: Outcome, took: Option<Duration>) {
         let _ = (instance, outcome, took);
+    }
+
+    /// Hears what an instance says of its load, if [`needs`](Self::needs) asked for [`Needs::REPORTS`].
+    fn on_report(&self, instance: &InstanceState, report: &LoadReport) {
+        let _ = (instance, report);
     }
 }
 
@@ -121,11 +138,12 @@ pub struct Candidates<'a> {
     weights: Option<&'a [Weight]>,
     before: Option<&'a dyn Picker>,
     publishing: Option<&'a Publishing>,
+    random: Option<&'a Random>,
 }
 
 impl<'a> Candidates<'a> {
     pub(crate) fn new(states: &'a [Arc<InstanceState>], weights: Option<&'a [Weight]>) -> Self {
-        Self { states, weights, before: None, publishing: None }
+        Self { states, weights, before: None, publishing: None, random: None }
     }
 
     /// The picker of the same view in the list before.
@@ -135,6 +153,21 @@ impl<'a> Candidates<'a> {
 
     pub(crate) fn within(self, publishing: &'a Publishing) -> Self {
         Self { publishing: Some(publishing), ..self }
+    }
+
+    /// Where chance comes from.
+    pub(crate) fn by(self, random: &'a Random) -> Self {
+        Self { random: Some(random), ..self }
+    }
+
+    /// A random number from the balancer's chance; 0 outside of a balancer.
+    pub(crate) fn random(&self) -> u64 {
+        self.random.map_or(0, Random::next)
+    }
+
+    /// Nanoseconds on the service's clock.
+    pub(crate) fn now(&self) -> u64 {
+        self.states.first().map_or(1, |state| state.service().now())
     }
 
     /// How many there are.
@@ -191,27 +224,53 @@ impl fmt::Debug for Candidates<'_> {
     }
 }
 
-/// What a policy needs of a lease; both cost every call something, so nothing is the default.
+/// What a policy needs of a lease; most of it costs every call something, so nothing is the default.
+///
+/// ```
+/// use evenkeel::policy::Needs;
+///
+/// let both = Needs::STATISTICS.and(Needs::REPORTS);
+/// assert_ne!(both, Needs::STATISTICS);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    outcomes: bool,
-    clock: bool,
+    flags: u8,
     pace: Option<PaceSettings>,
 }
 
+const OUTCOMES: u8 = 1;
+const CLOCK: u8 = 2;
+const STATISTICS: u8 = 4;
+const REPORTS: u8 = 8;
+
 impl Needs {
     /// Nothing: the end of a lease costs one branch.
-    pub const NOTHING: Self = Self { outcomes: false, clock: false, pace: None };
+    pub const NOTHING: Self = Self::flags(0);
     /// [`Policy::on_outcome`] is called.
-    pub const OUTCOMES: Self = Self { outcomes: true, clock: false, pace: None };
+    pub const OUTCOMES: Self = Self::flags(OUTCOMES);
     /// It is called with the time that the call took: two readings of the clock per call.
-    pub const CLOCK: Self = Self { outcomes: true, clock: true, pace: None };
+    pub const CLOCK: Self = Self::flags(OUTCOMES | CLOCK);
+    /// [`InstanceState::statistics`] are kept of every call: two readings of the clock per call.
+    pub const STATISTICS: Self = Self::flags(STATISTICS);
+    /// [`Policy::on_report`] is called with what instances say of their load; a client then looks for it in what they answer.
+    pub const REPORTS: Self = Self::flags(REPORTS);
+
+    const fn flags(flags: u8) -> Self {
+        Self { flags, pace: None }
+    }
 
     /// [`PickCx::latency`] tells what answers of an instance take: two readings of the clock per call, and one that a pick
     /// makes is the first of them. A peak is remembered for `decay`, after which it weighs 1/e; a failure counts as an
     /// answer that took `failure`, if it did not take longer.
     pub const fn latency(decay: Duration, failure: Duration) -> Self {
-        Self { outcomes: false, clock: false, pace: Some(PaceSettings { decay, failure }) }
+        Self { flags: 0, pace: Some(PaceSettings { decay, failure }) }
+    }
+
+    /// What either needs; of two latencies, the first.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        let pace = if self.pace.is_some() { self.pace } else { other.pace };
+        Self { flags: self.flags | other.flags, pace }
     }
 
     pub(crate) fn pace(self) -> Option<PaceSettings> {
@@ -219,10 +278,20 @@ impl Needs {
     }
 
     pub(crate) fn outcomes(self) -> bool {
-        self.outcomes
+        self.flags & OUTCOMES != 0
     }
 
-    pub(crate) fn clock(self) -> bool {
-        self.clock
+    pub(crate) fn reports(self) -> bool {
+        self.flags & REPORTS != 0
+    }
+
+    /// What instances keep and tell for it.
+    pub(crate) fn heard(self) -> Heard {
+        Heard::default()
+            .outcomes(self.outcomes())
+            .times(self.flags & CLOCK != 0)
+            .pace(self.pace.is_some())
+            .statistics(self.flags & STATISTICS != 0)
+            .reports(self.reports())
     }
 }

@@ -108,7 +108,16 @@ impl Rotation for Plain {
     }
 }
 
-struct Weighted(Sequence);
+/// Turns in proportion to weights.
+pub(super) struct Weighted(pub(super) Sequence);
+
+impl Weighted {
+    /// The turns of a set, whether or not its weights differ.
+    pub(super) fn of(set: &Candidates<'_>) -> Self {
+        let weighted = set.thousandths().as_deref().and_then(Sequence::new);
+        Self(weighted.unwrap_or(Sequence::Even(set.len() as u64)))
+    }
+}
 
 impl Picker for Weighted {
     fn rehearses(&self) -> bool {

@@ -15,6 +15,7 @@ use super::load::Phantom;
 use super::meter::{Meter, Reported, Standing};
 use super::pace::{Decay, Pace};
 use super::service::ServiceState;
+use super::stats::Statistics;
 use super::tally::{Kind, Tally};
 use crate::alarm::Alarm;
 use crate::choice::{Failure, Outcome};
@@ -32,13 +33,19 @@ const FAILING: u8 = 32;
 /// Failures are counted, and so calls that their callers gave up. The same bit of a lease says that it has not ended well, so
 /// that one test finds both.
 pub(crate) const COUNTED: u8 = 64;
+/// The ends of its leases go into its statistics.
+const KEPT: u8 = 128;
 /// How many bits the cost of the leases that live has: sixty thousand of the dearest, and thousands of millions of the others.
 const LIVING: u32 = 32;
 
 /// Who wants to hear what of an instance's leases, and what its picks are told by; a byte that a lease reads beside the
 /// counter it writes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Heard(u8);
+pub(crate) struct Heard {
+    flags: u8,
+    /// Statistics are made, whether or not the ends of leases go into them.
+    stats: bool,
+}
 
 impl Heard {
     /// The ends of leases are heard.
@@ -71,8 +78,18 @@ impl Heard {
         self.with(COUNTED, yes)
     }
 
+    /// Its statistics are kept.
+    pub(crate) fn statistics(self, yes: bool) -> Self {
+        self.with(KEPT | TIMED, yes).reports(yes)
+    }
+
+    /// What it says of its load is.
+    pub(crate) fn reports(self, yes: bool) -> Self {
+        Self { stats: self.stats || yes, ..self }
+    }
+
     fn with(self, flag: u8, yes: bool) -> Self {
-        if yes { Self(self.0 | flag) } else { self }
+        if yes { Self { flags: self.flags | flag, ..self } } else { self }
     }
 }
 
@@ -96,6 +113,8 @@ pub struct InstanceState {
     tally: Tally,
     /// When it began to warm up, in nanoseconds on the service's clock.
     warm_from: AtomicU64,
+    /// Made when a policy first asks for it; it stays as long as the state does.
+    stats: OnceLock<Box<Statistics>>,
     data: ArcSwap<InstanceData>,
     skip: Mutex<Skip>,
     alarm: Alarm,
@@ -115,6 +134,7 @@ impl InstanceState {
             pace: Pace::default(),
             tally: Tally::default(),
             warm_from: AtomicU64::new(0),
+            stats: OnceLock::new(),
             data: ArcSwap::new(instance.data()),
             skip: Mutex::default(),
             alarm: Alarm::default(),
@@ -150,6 +170,18 @@ impl InstanceState {
     pub(crate) fn pace(&self, now: u64, decay: Decay) -> (u32, Option<f32>) {
         let calls = self.in_flight();
         (calls, self.pace.latency(now, calls, decay))
+    }
+
+    /// Whether failures count as load now.
+    #[inline]
+    pub(crate) fn is_failing(&self) -> bool {
+        self.phantom.calls() != 0
+    }
+
+    /// What is known of its answers, if its policy asked for that.
+    #[inline]
+    pub fn statistics(&self) -> Option<&Statistics> {
+        self.stats.get().map(|stats| &**stats)
     }
 
     /// Whether it is out of use, because calls could not be sent to it, or since it was ejected; a probing call brings it
@@ -213,7 +245,7 @@ impl InstanceState {
     /// Whether the end of a lease has to be reported to anybody; `open` is [`COUNTED`] if it was given up.
     #[inline]
     pub(crate) fn is_heard(&self, open: u8) -> bool {
-        self.flags.load(Ordering::Relaxed) & (OBSERVED | MEASURED | PACED | FAILING | open) != 0
+        self.flags.load(Ordering::Relaxed) & (OBSERVED | MEASURED | PACED | FAILING | KEPT | open) != 0
     }
 
     /// When a lease begins, if anybody needs to know, and whether its age counts from now on. `now` is 0 if the clock was
@@ -244,7 +276,10 @@ impl InstanceState {
     }
 
     pub(crate) fn observe(&self, heard: Heard) {
-        let keep = |flags: u8| Some(heard.0 | flags & FAILING);
+        if heard.stats {
+            self.stats.get_or_init(Box::default);
+        }
+        let keep = |flags: u8| Some(heard.flags | flags & FAILING);
         let _ = self.flags.fetch_update(Ordering::Relaxed, Ordering::Relaxed, keep);
     }
 
@@ -309,6 +344,11 @@ impl InstanceState {
             state.tally.cancelled();
         }
         let took = (started != 0).then(|| now.saturating_sub(started));
+        if flags & KEPT != 0
+            && let (Some(stats), Some(took)) = (state.statistics(), took)
+        {
+            stats.ended(outcome, took);
+        }
         if flags & MEASURED != 0 && !told.quiet() {
             state.measure(Reported::default(), outcome, took);
         }
@@ -468,8 +508,8 @@ mod tests {
 
     #[test]
     fn the_state_of_an_instance_is_small() {
-        // With the count of references beside it.
-        let size = size_of::<InstanceState>() + 16;
+        // With the count of references beside it, and the statistics that some policies ask for.
+        let size = size_of::<InstanceState>() + 16 + size_of::<Statistics>();
         assert!(size <= 512, "{size} bytes");
     }
 

@@ -14,6 +14,7 @@ mod pace;
 mod registry;
 mod service;
 mod standing;
+mod stats;
 mod tally;
 mod warmth;
 
@@ -34,4 +35,5 @@ pub(crate) use pace::{Decay, PaceSettings};
 pub(crate) use registry::Registry;
 pub(crate) use service::{BackOff, ServiceState, Sink};
 pub(crate) use standing::Condition;
+pub use stats::Statistics;
 pub(crate) use warmth::{Shape, Warmth};

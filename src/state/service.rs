@@ -16,6 +16,7 @@ use super::warmth::{Warmth, WarmthCell};
 use crate::ServiceId;
 use crate::choice::Outcome;
 use crate::limit::Limit;
+use crate::report::LoadReport;
 use crate::wall::WallClock;
 
 /// Who hears of the end of a lease: the balancer. It is reached through the instance's state, so that a lease is one
@@ -36,6 +37,9 @@ pub(crate) trait Sink: Send + Sync {
 
     /// An instance is out of use, or back.
     fn fitness_changed(self: Arc<Self>);
+
+    /// An instance tells its load.
+    fn reported(self: Arc<Self>, state: &InstanceState, report: &LoadReport);
 }
 
 /// What all instances of one service share.
@@ -76,6 +80,8 @@ pub(crate) struct Logs {
     pub(crate) stage: Limit,
     pub(crate) policy: Limit,
     pub(crate) budget: Limit,
+    /// What an instance says of its load cannot be read.
+    pub(crate) report: Limit,
 }
 
 impl Default for Logs {
@@ -90,6 +96,7 @@ impl Default for Logs {
             stage: Limit::faults(),
             policy: Limit::faults(),
             budget: Limit::faults(),
+            report: Limit::faults(),
         }
     }
 }

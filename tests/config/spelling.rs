@@ -16,8 +16,22 @@ fn spellings_of_names_are_relaxed() {
             assert_eq!(properties.warnings(), []);
         }
     }
-    for (word, name) in [("LEAST_REQUEST", PolicyName::LeastRequest), ("roundRobin", PolicyName::RoundRobin)]
-    {
+    for (word, name) in [
+        ("LEAST_REQUEST", PolicyName::LeastRequest),
+        ("roundRobin", PolicyName::RoundRobin),
+        // As Ribbon, Spring, Dubbo and gRPC have them.
+        ("com.netflix.loadbalancer.ZoneAvoidanceRule", PolicyName::ZoneAvoidance),
+        ("BestAvailableRule", PolicyName::BestAvailable),
+        ("AvailabilityFilteringRule", PolicyName::AvailabilityFiltering),
+        ("WeightedResponseTimeRule", PolicyName::WeightedResponseTime),
+        ("ResponseTimeWeightedRule", PolicyName::WeightedResponseTime),
+        ("RandomRule", PolicyName::Random),
+        ("RoundRobinLoadBalancer", PolicyName::RoundRobin),
+        ("leastactive", PolicyName::LeastActive),
+        ("shortestresponse", PolicyName::ShortestResponse),
+        ("adaptive", PolicyName::Adaptive),
+        ("weighted_round_robin", PolicyName::ClientSideWeightedRoundRobin),
+    ] {
         assert_eq!(yaml(&format!("evenkeel.policy: {word}")).effective("x").policy, name);
     }
 }

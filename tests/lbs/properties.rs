@@ -111,7 +111,7 @@ async fn lbs_a_policy_changes_while_calls_run() {
 #[test]
 fn lbs_values_that_make_no_sense_are_refused_with_what_would() {
     for (key, value, allowed) in [
-        ("policy", "hash", "ring-hash, maglev, rendezvous or consistent-hash"),
+        ("policy", "hash", "ring-hash, maglev, rendezvous, consistent-hash"),
         ("hash.header", "not a header", "the name of a header"),
         ("hash.cookie", " ", "not blank"),
         ("hash.nodes", "0", "1 to 8388608"),

@@ -427,6 +427,23 @@ async fn a_weight_that_is_none_is_told_once() {
     assert!(weight.fields["wrong"].contains("lots"));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_report_of_load_that_is_none_is_told_once_a_minute() {
+    let registry = SimpleDiscovery::new();
+    registry.set(&service("loaded"), list("a"));
+    let policy = evenkeel::policy::Adaptive::default();
+    let chain = chain("loaded", registry).build().unwrap();
+    let balancer = LoadBalancer::builder(chain).policy(policy).build();
+    for _ in 0..3 {
+        let choice = balancer.choose(&Request::EMPTY).await.unwrap();
+        let mut response = http::Response::new(http_body_util::Empty::<&[u8]>::new());
+        response.headers_mut().insert("endpoint-load-metrics", "TEXT eps=many".parse().unwrap());
+        drop(choice.track(response));
+    }
+    let said = one("a report of load cannot be read: it says nothing", "service", "loaded");
+    assert!(said.fields["error"].contains("\"many\" of \"eps\""), "{said:?}");
+}
+
 // -------------------------------------------------------------------------------------------------------------- calls
 
 async fn broken(balancer: &LoadBalancer) {

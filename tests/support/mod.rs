@@ -3,6 +3,7 @@
 #![allow(clippy::unnecessary_literal_bound)] // as the trait writes it, and as its implementors do
 
 pub mod calls;
+pub mod cases;
 mod log;
 mod probe;
 mod recorder;

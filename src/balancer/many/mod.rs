@@ -4,6 +4,7 @@ mod builder;
 mod hashing;
 mod live;
 mod map;
+mod policies;
 mod ready;
 mod recipe;
 mod why;

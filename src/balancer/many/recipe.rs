@@ -7,11 +7,11 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use super::super::{CallSettings, LoadBalancer, LoadBalancerBuilder};
-use super::{ServiceBuilder, hashing};
-use crate::config::{LiveProperties, LoadBalancerProperties, PolicyName, Properties, StatsProperties};
+use super::{ServiceBuilder, policies};
+use crate::config::{LiveProperties, LoadBalancerProperties, Properties, StatsProperties};
 use crate::discovery::{DiscoveryClient, SimpleDiscovery};
 use crate::observe::{Lifecycle, Lifecycles};
-use crate::policy::{LeastRequest, PeakEwma, Policy, RandomPick, Rendezvous, RoundRobin};
+use crate::policy::Policy;
 use crate::supplier::{BuildError, OwnFleet, StickySession};
 use crate::wall::WallClock;
 use crate::{ServiceId, SupplierBuilder};
@@ -208,17 +208,7 @@ impl Recipe {
         if let Some(policy) = self.code(id).and_then(|code| code.policy.as_ref()) {
             return Arc::clone(policy);
         }
-        let hash = &properties.hash;
-        match properties.policy {
-            PolicyName::Random => Arc::new(RandomPick),
-            PolicyName::LeastRequest => Arc::new(LeastRequest),
-            PolicyName::PeakEwma => Arc::new(PeakEwma::default()),
-            PolicyName::RingHash => Arc::new(hashing::ring_hash(hash)),
-            PolicyName::Maglev => Arc::new(hashing::maglev(hash)),
-            PolicyName::Rendezvous => Arc::new(Rendezvous::new(hashing::key(hash))),
-            PolicyName::ConsistentHash => Arc::new(hashing::consistent_hash(hash)),
-            _ => Arc::new(RoundRobin::default()),
-        }
+        policies::policy(properties)
     }
 
     /// Whether the policy, unless the code sets another, has a key to go by.

@@ -39,7 +39,8 @@ impl Via {
 impl Track for Response {
     type Tracked = Response;
 
-    fn track(self, lease: Lease) -> Response {
+    fn track(self, mut lease: Lease) -> Response {
+        lease.hear(self.headers());
         let via = lease.instance().map(|instance| Via::new(instance, 1));
         hold(self, lease, via)
     }

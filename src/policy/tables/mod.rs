@@ -8,14 +8,18 @@
 //! - [`Alias`]: uniform random point in, index out. The weighted draw.
 
 mod alias;
+mod currents;
 mod ranks;
 mod smooth;
+mod static_stride;
 mod stride;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use alias::Alias;
+pub(crate) use currents::Currents;
+pub(crate) use static_stride::StaticStride;
 pub(crate) use stride::Stride;
 pub(crate) use table::Table;
 

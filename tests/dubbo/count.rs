@@ -1,0 +1,9 @@
+//! Every case is a test or a row: see `tests/support/cases.rs`.
+
+use crate::support::cases::faults;
+
+#[test]
+fn dubbo_count_every_case_is_a_test_or_a_row() {
+    let faults = faults("dubbo", &[9..=44]);
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
