@@ -4,6 +4,8 @@ mod support;
 
 #[path = "outlier/breaker.rs"]
 mod breaker;
+#[path = "outlier/divided.rs"]
+mod divided;
 #[path = "outlier/ejection.rs"]
 mod ejection;
 #[path = "outlier/invariants.rs"]
