@@ -29,7 +29,7 @@ use crate::policy::{Cursor, Policy, Publishing};
 use crate::random::Random;
 use crate::state::{Crowd, InstanceState, Registry, ServiceState};
 use crate::supplier::driver::{LookUp, Publish};
-use crate::supplier::{Chain, Origin, Usable};
+use crate::supplier::{Chain, Origin, Standing, Usable};
 
 /// The published snapshot, and what outlives it.
 pub(crate) struct Board {
@@ -267,7 +267,8 @@ impl Board {
                 let suppressed = passed.suppressed();
                 tracing::warn!(%service, %instance, %wrong, suppressed, "a weight cannot be read: it counts as 1");
             }
-            let standing = spread::standing(&state, standings.next().unwrap_or_default());
+            let listed = standings.next();
+            let standing = listed.map_or_else(Standing::default, |listed| spread::standing(&state, listed));
             members.push(Member { uid: state.uid(), state, instance, weight, standing });
         }
         // The order of first sight: a reordered list is no change.
