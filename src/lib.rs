@@ -81,6 +81,8 @@
 //! - [`call`]: attempts and retries of a call, over any protocol
 //! - [`client`]: a client for anything that can be called, and changes to requests on their way
 //! - [`observe`]: who hears of calls; meters, spans and the log are in the [guide](guide::observing)
+//! - `sim` and `testkit` (features of these names): your balancers against modelled servers on a virtual clock, and checks
+//!   of a policy
 //! - [`guide`]: how a list is kept, how a pick works, coming from Spring, what to do when something looks wrong
 //!
 //! # Features
