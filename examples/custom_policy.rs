@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use evenkeel::policy::{Candidates, PickCx, Picker, Policy};
+use evenkeel::policy::{Candidates, PickCx, Picker, Policy, Rotation};
 use evenkeel::testkit::{Check, Kit};
 use evenkeel::{Failure, LoadBalancer, Outcome, Request, ServiceInstance, SupplierBuilder};
 
@@ -50,6 +50,23 @@ impl Picker for Tiers {
                 cx.fits(index).then_some(index)
             })
         })
+    }
+
+    fn rotation(&self) -> Option<&dyn Rotation> {
+        Some(self)
+    }
+}
+
+/// The order of turns in the first tier, so that they go on after the same instance when the list has changed. Without it, the
+/// kit's check of turns finds that a list which changes all the time favours every other instance.
+impl Rotation for Tiers {
+    fn at(&self, turn: u64) -> usize {
+        let members = &self.0[0];
+        members[usize::try_from(turn).unwrap_or(0) % members.len()]
+    }
+
+    fn turn_of(&self, index: usize) -> Option<u64> {
+        self.0[0].iter().position(|member| *member == index).and_then(|at| u64::try_from(at).ok())
     }
 }
 

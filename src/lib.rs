@@ -83,6 +83,8 @@
 //! - [`client`]: a client for anything that can be called, and changes to requests on their way
 //! - [`observe`]: who hears of calls, and reports: how a service is doing, why a request goes where it goes, what changed
 //!   ([guide](guide::why)); meters, spans and the log are in the [guide](guide::observing)
+//! - `sim` and `testkit` (features of these names): your balancers against modelled servers on a virtual clock, and checks
+//!   of a policy
 //! - [`guide`]: how a list is kept, how a pick works, coming from Spring, what to do when something looks wrong
 //!
 //! # Features

@@ -205,3 +205,30 @@ fn in_flight(lb: &LoadBalancer, id: &str) -> u32 {
     let list = lb.snapshot().unwrap();
     list.instances().find(|state| state.instance().id() == id).unwrap().in_flight()
 }
+
+#[test]
+fn balancers_from_properties_can_be_simulated() {
+    use evenkeel::LoadBalancers;
+    use evenkeel::config::Properties;
+
+    let servers = Server::in_zones(4, ["a", "b"]);
+    let simulation = Simulation::new(servers).with_clients(2).with_warm_up(S).with_duration(4 * S);
+    let mut kept = Vec::new();
+    let mut build = |client: &evenkeel::sim::Client| {
+        let properties = Properties::default().with_environment([
+            ("EVENKEEL_POLICY", "least-request"),
+            ("EVENKEEL_CONFIGURATIONS", "zone-preference"),
+            ("EVENKEEL_ZONE", client.zone().unwrap_or_default()),
+        ])?;
+        let balancers =
+            LoadBalancers::builder(client.discovery()).properties(properties).seed(client.seed()).build()?;
+        let balancer = balancers.get(evenkeel::sim::SERVICE)?;
+        kept.push(balancers);
+        Ok(balancer)
+    };
+    let first = simulation.run_with(&mut build).unwrap();
+    let second = simulation.run_with(&mut build).unwrap();
+    assert!(first.is_balanced() && first.error_rate() < f64::EPSILON, "{first}");
+    assert!(first.cross_zone_share() < f64::EPSILON, "{}", first.cross_zone_share());
+    assert_eq!(first.trace_hash(), second.trace_hash());
+}

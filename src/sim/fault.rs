@@ -30,10 +30,10 @@ pub enum Fault {
 impl Fault {
     pub(super) fn check(self) -> Result<(), SimError> {
         match self {
-            Self::Slow(times) => SimError::positive("slowness of a server", times),
+            Self::Slow(times) => SimError::within("slowness of a server", times, 1e-6, 1e9),
             Self::Grey(rate) => SimError::within("error rate of a server", rate, 0.0, 1.0),
             Self::Flapping { down, up } => {
-                SimError::positive("period of a flapping server", (down + up).as_secs_f64())
+                SimError::positive("period of a flapping server", down.saturating_add(up).as_secs_f64())
             }
             Self::Refuse | Self::BlackHole | Self::FailFast(_) | Self::Pause => Ok(()),
         }

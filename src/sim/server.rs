@@ -79,8 +79,8 @@ impl Server {
     }
 
     pub(super) fn check(&self) -> Result<(), SimError> {
-        SimError::positive("speed of a server", self.speed)?;
-        SimError::positive("allocation of a server", self.allocation)?;
+        SimError::within("speed of a server", self.speed, 1e-6, 1e6)?;
+        SimError::within("allocation of a server", self.allocation, 1e-6, 1e6)?;
         self.weight.map_or(Ok(()), |weight| SimError::within("weight of a server", weight, 0.0, 1e6))
     }
 }

@@ -163,8 +163,8 @@ impl Simulation {
         self
     }
 
-    /// How long it is measured (default 30 s). Requests that arrived by then are waited for, up to the deadline, or as
-    /// long again without one, under the same load.
+    /// How long it is measured (default 30 s). Requests that arrived by then are waited for under the same load: up to the
+    /// deadline, without one as long again; and for a deadline that is further than that, for a minute at most.
     pub fn with_duration(mut self, measured: Duration) -> Self {
         self.measured = measured;
         self
@@ -277,7 +277,8 @@ impl Simulation {
         }
         self.demand.check()?;
         self.discipline.check()?;
-        SimError::positive("rate of requests", self.rate())?;
+        // Events are told apart by nanoseconds.
+        SimError::within("rate of requests", self.rate(), f64::MIN_POSITIVE, 1e8)?;
         self.antagonists.map_or(Ok(()), |antagonists| antagonists.check())?;
         if let Some(deadline) = self.deadline {
             SimError::positive("deadline", deadline.as_secs_f64())?;

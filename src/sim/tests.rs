@@ -43,6 +43,8 @@ fn what_has_no_meaning_is_an_error_that_names_it() {
         (one().with_load(-1.0), "load is -1"),
         (one().with_load(f64::NAN), "load is NaN"),
         (one().with_rate(f64::INFINITY), "rate of requests is inf"),
+        (one().with_rate(1e300), "must be above 0 to 100000000"),
+        (one().with_load(1e300), "rate of requests is"),
         (one().with_demand(Demand::exponential(Duration::ZERO)), "mean demand is 0"),
         (one().with_discipline(Discipline::fifo(0)), "number of workers is 0"),
         (one().with_discipline(Discipline::fifo(1).with_limit(0)), "limit of requests is 0"),
@@ -66,6 +68,24 @@ fn what_has_no_meaning_is_an_error_that_names_it() {
         let message = message(&simulation);
         assert!(message.starts_with("simulation: ") && message.contains(words), "{message}");
     }
+}
+
+#[test]
+fn times_without_end_do_no_harm() {
+    let forever = Duration::MAX;
+    let simulation = easy(Server::many(5))
+        .with_network(Network::new(Duration::ZERO, forever))
+        .with_deadline(forever)
+        .with_discovery_delay(forever)
+        .with_fault(0, Fault::FailFast(forever), ..)
+        .with_fault(1, Fault::Flapping { down: forever, up: forever }, ..)
+        .with_fault(2, Fault::Slow(1e9), ..forever)
+        .with_server_added(S, Server::new())
+        .with_server_removed(forever, 3)
+        .with_duration(S);
+    // Nothing comes back from those two; the deadline never comes, so that the run must not wait for it.
+    let report = simulation.run(RoundRobin::default).unwrap();
+    assert!(report.is_balanced() && report.unfinished() > 0, "{report}");
 }
 
 #[test]

@@ -191,7 +191,7 @@ impl Engine {
         if delay == 0 {
             self.reach(now, call);
         } else {
-            self.events.plan(now + delay, Event::Reach(call));
+            self.events.plan(now.saturating_add(delay), Event::Reach(call));
         }
     }
 
@@ -213,7 +213,7 @@ impl Engine {
             }
             Some((Fault::FailFast(after), _)) => {
                 worker.in_flight += 1;
-                self.events.plan(now + nanos(after), Event::Fail(handle));
+                self.events.plan(now.saturating_add(nanos(after)), Event::Fail(handle));
                 Place::Held
             }
             _ => {
@@ -267,7 +267,7 @@ impl Engine {
         if delay == 0 {
             self.finish(now, handle, outcome);
         } else {
-            self.events.plan(now + delay, Event::Return(handle, outcome));
+            self.events.plan(now.saturating_add(delay), Event::Return(handle, outcome));
         }
     }
 

@@ -55,7 +55,7 @@ impl Engine {
         #[allow(clippy::cast_possible_truncation)] // of a few
         let next = self.script.len() as u32;
         self.script.push(Script::Listed(server, listed));
-        self.events.plan(now + self.discovery_delay, Event::Script(next));
+        self.events.plan(now.saturating_add(self.discovery_delay), Event::Script(next));
     }
 
     /// The registry tells what there is, and everybody hears it.

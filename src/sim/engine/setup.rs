@@ -1,4 +1,5 @@
 use std::error::Error;
+use std::time::Duration;
 
 use super::{Calls, Chances, Clock, Engine, Event, Events, Gauge, Nanos, ServerGauge, Worker};
 use crate::balancer::LoadBalancer;
@@ -8,6 +9,9 @@ use crate::sim::chance::Chance;
 use crate::sim::keys::Keys;
 use crate::sim::{Antagonists, Client, Fault, SERVICE, Server, SimError, Simulation, nanos};
 use crate::{Choice, ServiceId, ServiceInstance};
+
+/// How long calls are waited for after the measured time, if the deadline is further and that was shorter.
+const MOST_WAIT: Duration = Duration::from_secs(60);
 
 /// A client.
 pub(super) struct Member {
@@ -147,7 +151,10 @@ impl Engine {
             hook: sim.hook.clone(),
             gap: 1e9 / sim.rate(),
             next_arrival: 0,
-            last: window.1.saturating_add(nanos(sim.deadline.unwrap_or(sim.measured))),
+            // Nobody waits longer than the run was measured, if the deadline is further than any reasonable one.
+            last: window
+                .1
+                .saturating_add(nanos(sim.deadline.unwrap_or(sim.measured).min(sim.measured.max(MOST_WAIT)))),
             stranger: None,
         };
         engine.events.plan(window.0, Event::Begin);
