@@ -184,7 +184,8 @@ fn by_latency(bars: &mut Bars, runtime: &Runtime) {
 }
 
 /// In units of a round robin pick over the same list, with weights from 1 to 5 on both sides; with two readings of the clock
-/// where the policy needs them. Where every pick goes through the list the value is told and not judged.
+/// where the policy needs them. Where a pick looks at the state of several instances - of all, of two with
+/// their statistics, as peak EWMA does - the value is told and not judged.
 fn others(bars: &mut Bars, runtime: &Runtime) {
     for n in [10, 1_000] {
         let mut round_robin = None;

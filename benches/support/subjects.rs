@@ -85,14 +85,14 @@ pub fn hashes() -> [(&'static str, Arc<dyn Policy>); 7] {
     ]
 }
 
-/// The policies of Dubbo and Ribbon and that by reports of load, by name; whether a pick looks at every instance, or at some on average, and whether
+/// The policies of Dubbo and Ribbon and that by reports of load, by name; whether a pick looks at the state of several instances, and whether
 /// it and the end of its lease read the clock.
 pub fn others() -> [(&'static str, Arc<dyn Policy>, bool, bool); 9] {
     [
         ("smooth round robin", Arc::new(SmoothRoundRobin::default()), false, false),
         ("least active", Arc::new(LeastActive::default()), true, false),
         ("shortest response", Arc::new(ShortestResponse::default()), true, true),
-        ("adaptive", Arc::new(Adaptive::default()), false, true),
+        ("adaptive", Arc::new(Adaptive::default()), true, true),
         ("weighted response time", Arc::new(WeightedResponseTime::default()), false, true),
         ("best available", Arc::new(BestAvailable::default()), true, false),
         ("availability filtering", Arc::new(AvailabilityFiltering::default()), false, false),

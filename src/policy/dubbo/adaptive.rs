@@ -152,9 +152,12 @@ impl Two {
             return Parts { cpu, latency, in_flight, good, all, weight }.load();
         }
         let cpu = stats.reported_cpu().unwrap_or(1.0).max(0.0);
-        let seen = stats.window(now, WINDOW).mean(self.failure).or_else(|| lifetime.mean(self.failure));
-        let seen = seen.unwrap_or_default() / 1e6;
-        let latency = if state.is_failing() { seen } else { stats.reported_latency().unwrap_or(seen) };
+        let seen = || {
+            let mean = stats.window(now, WINDOW).mean(self.failure).or_else(|| lifetime.mean(self.failure));
+            mean.unwrap_or_default() / 1e6
+        };
+        let told = stats.reported_latency().filter(|_| !state.is_failing());
+        let latency = told.unwrap_or_else(seen);
         let in_flight = f64::from(state.load());
         Parts { cpu, latency, in_flight, good, all, weight: 100.0 }.load()
     }
