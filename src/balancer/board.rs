@@ -304,6 +304,8 @@ impl Board {
             before: current.as_deref(),
             spread,
         };
+        let everybody =
+            build.spread.is_on().then(|| members.iter().map(|one| Arc::clone(&one.state)).collect());
         let (root, base) = build.tree(&members);
         let spread = build.spread;
         control.cursors = build.new;
@@ -320,11 +322,15 @@ impl Board {
             spread,
             told: control.chain.requests.iter().any(|stage| stage.wants_picks()),
             confirmed: Confirmed::new(now, origin),
+            everybody,
         });
         self.tell(&snapshot, origin);
+        let panic = snapshot.distribution().is_some_and(|report| report.is_panic());
         why::note_snapshot(&self.service, current.as_deref(), &snapshot, (was_open, open));
         control.before = self.snapshot.swap(Some(snapshot));
         self.changes.send_replace(control.version);
+        // In panic everybody is used, and who judges by calls is more likely wrong.
+        self.service.set_panic(panic);
         if let Some(meters) = &meters {
             measured::publish(self, control, meters);
         }

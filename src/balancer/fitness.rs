@@ -87,7 +87,7 @@ pub(super) fn warmth(properties: &SlowStartProperties) -> Option<Warmth> {
 pub(super) fn warm_up(list: &List, members: &[Member], before: Option<&Snapshot>, first: bool) {
     let left: Vec<_> = before
         .into_iter()
-        .flat_map(Snapshot::all_instances)
+        .flat_map(|before| before.everybody())
         .filter(|state| members.binary_search_by_key(&state.uid(), |member| member.uid).is_err())
         .collect();
     if !left.is_empty() {

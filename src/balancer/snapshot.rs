@@ -37,6 +37,9 @@ pub struct Snapshot {
     pub(super) stages: Arc<[Arc<dyn RequestStage>]>,
     pub(super) told: bool,
     pub(super) confirmed: Confirmed,
+    /// Everybody who is listed and may be called, where that is more than [`base`](Self::base) has: the traffic is divided by who
+    /// is usable.
+    pub(super) everybody: Option<Box<[Arc<InstanceState>]>>,
 }
 
 /// When the list was last confirmed, and how; these change without a new list.
@@ -236,6 +239,15 @@ impl Snapshot {
     /// Every instance that some request may get: groups and other zones included.
     pub fn all_instances(&self) -> impl ExactSizeIterator<Item = &Arc<InstanceState>> {
         self.base.as_ref().map_or(&[][..], |base| base.states()).iter()
+    }
+
+    /// Everybody whose calls say anything: also who is out of use, and therefore in no view.
+    pub(super) fn everybody(&self) -> &[Arc<InstanceState>] {
+        match (&self.everybody, &self.base) {
+            (Some(all), _) => all,
+            (None, Some(base)) => base.states(),
+            (None, None) => &[],
+        }
     }
 
     /// The weights of [`instances`](Self::instances); `None` when weights are off or all alike.

@@ -121,8 +121,6 @@ impl Spread {
                 for (kind, detail) in distribution.tell(service.id(), report) {
                     service.note(kind, None, detail);
                 }
-                // In panic everybody is used, and who judges by calls is more likely wrong.
-                service.set_panic(report.is_panic());
             }
         }
     }

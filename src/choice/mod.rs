@@ -59,12 +59,15 @@ pub struct Choice {
     state: Arc<InstanceState>,
     /// Nanoseconds on the service's clock, or 0 when nobody needs them.
     started: u64,
-    outcome: Outcome,
-    /// What holds of this lease; see the constants. One byte, since a lease is moved before it is used.
-    bits: u8,
-    /// What it counts as in flight.
-    cost: u16,
+    /// What holds of this lease (see the constants), above those what it counts as in flight, and in the upper half its outcome.
+    /// One word, since a lease is moved before it is used, and a field with values to spare is moved in pieces.
+    word: u64,
 }
+
+/// The bits of a lease, below its cost.
+const BITS: u32 = 8;
+/// What is below its outcome.
+const BELOW: u32 = 32;
 
 impl Choice {
     /// Takes the lease; the caller has claimed the instance (see [`crate::state::Fitness::claim`]). `now` is 0 if the pick did
@@ -74,17 +77,31 @@ impl Choice {
         state.enter(cost);
         let (started, paced) = state.begin(now, cost);
         let bits = OPEN | if paced { PACED } else { 0 } | if probe { PROBE } else { 0 };
-        Self { state: Arc::clone(state), started, outcome: Outcome::Cancelled, bits, cost }
+        let word = Outcome::CANCELLED << BELOW | u64::from(cost) << BITS | u64::from(bits);
+        Self { state: Arc::clone(state), started, word }
+    }
+
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // the lowest byte
+    fn bits(&self) -> u8 {
+        self.word as u8
+    }
+
+    /// What it counts as in flight.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // the 16 bits above
+    fn cost(&self) -> u16 {
+        (self.word >> BITS) as u16
     }
 
     /// The instance, for another lease on it later.
     pub(crate) fn anchor(&self) -> Anchor {
-        Anchor { state: Arc::clone(&self.state), cost: self.cost }
+        Anchor { state: Arc::clone(&self.state), cost: self.cost() }
     }
 
     /// The end of this attempt is told by somebody who knows more of it.
     pub(crate) fn hush(&mut self) {
-        self.bits |= QUIET;
+        self.word |= u64::from(QUIET);
     }
 
     /// How long ago the instance was chosen, if that is kept.
@@ -127,8 +144,8 @@ impl Choice {
     /// The instance answered: if this call probes it, it is back in use now, however long the body takes and whether or
     /// not anybody reads it. One that was ejected has to answer well.
     pub(crate) fn answered(&mut self, outcome: Outcome) {
-        if self.bits & PROBE != 0 && self.state.answers(outcome) {
-            self.bits = self.bits & !PROBE | ANSWERED;
+        if self.bits() & PROBE != 0 && self.state.answers(outcome) {
+            self.word = self.word & !u64::from(PROBE) | u64::from(ANSWERED);
         }
     }
 
@@ -161,14 +178,14 @@ impl Choice {
 
     /// Whether the headers of the reply are still to be looked through.
     pub(crate) fn wants_headers(&self) -> bool {
-        self.bits & HEARD == 0 && self.hears_reports()
+        self.bits() & HEARD == 0 && self.hears_reports()
     }
 
     /// Looks through the headers of the reply, once.
     pub(crate) fn hear(&mut self, headers: &HeaderMap) {
         // None at all is what a protocol without headers gives.
         if self.wants_headers() && !headers.is_empty() {
-            self.bits |= HEARD;
+            self.word |= u64::from(HEARD);
             self.hear_more(headers);
         }
     }
@@ -195,9 +212,13 @@ impl Choice {
 
     /// Ends the lease with what came of the call.
     pub fn complete(mut self, outcome: Outcome) {
-        self.outcome = outcome;
-        let bits = if outcome == Outcome::Cancelled { self.bits } else { self.bits & !OPEN };
-        self.bits = if outcome.is_bad() { bits | FAILED } else { bits };
+        if outcome != Outcome::Cancelled {
+            self.word &= !(u64::MAX << BELOW | u64::from(OPEN));
+            self.word |= outcome.packed() << BELOW;
+        }
+        if outcome.is_bad() {
+            self.word |= u64::from(FAILED);
+        }
     }
 
     /// Keeps the lease until the body of `response` ends or is dropped, and reports the response's status then.
@@ -247,9 +268,11 @@ impl Anchor {
 impl Drop for Choice {
     #[inline]
     fn drop(&mut self) {
-        self.state.leave(self.cost);
-        if self.bits & TOLD != 0 || self.state.is_heard(self.bits & OPEN) {
-            InstanceState::report(&self.state, self.outcome, self.started, Told(self.bits), self.cost);
+        self.state.leave(self.cost());
+        let bits = self.bits();
+        if bits & TOLD != 0 || self.state.is_heard(bits & OPEN) {
+            let outcome = Outcome::unpacked(self.word >> BELOW);
+            InstanceState::report(&self.state, outcome, self.started, Told(bits), self.cost());
         }
     }
 }
@@ -258,7 +281,7 @@ impl fmt::Debug for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Choice")
             .field("instance", &self.state.instance().to_string())
-            .field("probe", &(self.bits & PROBE != 0))
+            .field("probe", &(self.bits() & PROBE != 0))
             .finish_non_exhaustive()
     }
 }

@@ -66,6 +66,40 @@ impl RetryAfter {
 }
 
 impl Outcome {
+    /// [`Cancelled`](Self::Cancelled), as [`packed`](Self::packed) has it.
+    pub(super) const CANCELLED: u64 = 0;
+
+    /// In 32 bits.
+    pub(super) const fn packed(self) -> u64 {
+        let (kind, value) = match self {
+            Self::Cancelled => (Self::CANCELLED, 0),
+            Self::Success => (1, 0),
+            Self::Status(status) => (2, status),
+            Self::Grpc(code) => (3, code),
+            Self::RetryAfter(RetryAfter(word)) => (4, word),
+            Self::Failure(failure) => (5, failure as u16),
+        };
+        kind << 16 | value as u64
+    }
+
+    pub(super) const fn unpacked(word: u64) -> Self {
+        #[allow(clippy::cast_possible_truncation)] // the lower half
+        let value = word as u16;
+        match word >> 16 {
+            1 => Self::Success,
+            2 => Self::Status(value),
+            3 => Self::Grpc(value),
+            4 => Self::RetryAfter(RetryAfter(value)),
+            5 => Self::Failure(match value {
+                0 => Failure::Connect,
+                1 => Failure::Timeout,
+                2 => Failure::Reset,
+                _ => Failure::Other,
+            }),
+            _ => Self::Cancelled,
+        }
+    }
+
     /// Whether the instance failed: no answer, a 5xx, a status of gRPC that stands for one, or a request to come later.
     pub const fn is_failure(self) -> bool {
         match self {
@@ -142,6 +176,19 @@ mod tests {
 
     fn later(status: u16, seconds: u16) -> Outcome {
         Outcome::RetryAfter(RetryAfter::new(status, seconds).unwrap())
+    }
+
+    #[test]
+    fn an_outcome_is_packed_without_loss() {
+        let failures = [Failure::Connect, Failure::Timeout, Failure::Reset, Failure::Other];
+        let all = failures.map(Outcome::Failure).into_iter().chain([Outcome::Cancelled, Outcome::Success]);
+        let numbers = [0, 1, 404, u16::MAX].into_iter();
+        let all = all.chain(numbers.clone().map(Outcome::Status)).chain(numbers.map(Outcome::Grpc));
+        for outcome in all.chain([later(429, 7), later(503, 32_767)]) {
+            assert!(outcome.packed() <= u64::from(u32::MAX));
+            assert_eq!(Outcome::unpacked(outcome.packed()), outcome, "{outcome}");
+        }
+        assert_eq!(Outcome::Cancelled.packed(), Outcome::CANCELLED);
     }
 
     #[test]

@@ -8,6 +8,8 @@ const PROBING: u8 = 3;
 const STATE: u8 = 3;
 /// It warms up: a picker takes it with less than its share of the chances. Beside the state, which it does not change.
 const WARMING: u8 = 4;
+/// It is ejected, and used all the same: too few are left. Its state is that of one in use.
+const PARDONED: u8 = 8;
 
 /// Whether an instance may be picked, in one byte that a pick reads beside the counter it writes.
 ///
@@ -116,6 +118,23 @@ impl Fitness {
         self.0.load(Ordering::Relaxed) & STATE != USABLE
     }
 
+    /// One that is ejected is used all the same; whether it was out of use.
+    pub(crate) fn pardon(&self) -> bool {
+        let next = |byte: u8| (byte & STATE == SKIPPED).then_some(byte & WARMING | PARDONED | USABLE);
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next).is_ok()
+    }
+
+    /// No longer: it is in use for good, or out again. Whether it was pardoned.
+    pub(crate) fn end_pardon(&self, out: bool) -> bool {
+        let to = if out { SKIPPED } else { USABLE };
+        let next = |byte: u8| (byte & PARDONED != 0).then_some(byte & WARMING | to);
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next).is_ok()
+    }
+
+    pub(crate) fn is_pardoned(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & PARDONED != 0
+    }
+
     /// Whether it warms up.
     #[inline]
     pub(crate) fn is_warming(&self) -> bool {
@@ -127,7 +146,7 @@ impl Fitness {
         if yes {
             self.0.fetch_or(WARMING, Ordering::AcqRel);
         } else {
-            self.0.fetch_and(STATE, Ordering::AcqRel);
+            self.0.fetch_and(!WARMING, Ordering::AcqRel);
         }
     }
 
@@ -159,6 +178,19 @@ mod tests {
         assert!(fitness.claim_anyway(), "fail-open: the outcome of this call matters");
         assert!(fitness.restore() && !fitness.restore());
         assert!(!fitness.claim_anyway());
+    }
+
+    #[test]
+    fn a_pardon_is_use_for_the_time_being() {
+        let fitness = Fitness::default();
+        assert!(!fitness.pardon(), "one in use needs none");
+        assert!(fitness.fail(false) && fitness.pardon());
+        assert!(fitness.fits() && fitness.is_pardoned() && !fitness.is_skipped());
+        assert_eq!(fitness.claim(), Claim::Usable);
+        assert!(fitness.end_pardon(true) && fitness.is_skipped() && !fitness.end_pardon(false));
+        assert!(fitness.pardon() && fitness.end_pardon(false) && fitness.is_plain());
+        assert!(fitness.fail(false) && fitness.pardon() && fitness.fail(false), "it cannot be reached");
+        assert!(fitness.is_skipped() && !fitness.is_pardoned());
     }
 
     #[test]

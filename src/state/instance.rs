@@ -433,14 +433,17 @@ impl InstanceState {
         self.tally.succeeded();
         self.phantom.end();
         self.relief.cancel();
-        skip.rows = 0;
+        let counted = std::mem::take(&mut skip.rows) > 0;
         self.forgive(&mut skip);
         skip.relieved = None;
         if !self.fitness.is_skipped() {
             skip.since = None;
         }
         drop(skip);
-        self.service.note(ChangeKind::Well, Some(&self.instance()), "a good answer");
+        // One that was skipped is told of as back.
+        if counted {
+            self.service.note(ChangeKind::Well, Some(&self.instance()), "a good answer");
+        }
     }
 }
 

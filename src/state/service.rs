@@ -170,9 +170,11 @@ impl ServiceState {
 
     /// So few instances are usable that all are used, or no longer: while that is so, nobody is ejected.
     pub(crate) fn set_panic(&self, panic: bool) {
-        let entered = self.outliers.panic(panic);
-        if let Some(sink) = self.sink().filter(|_| entered) {
-            sink.each(&mut |state| state.let_back());
+        if !self.outliers.panic(panic) {
+            return;
+        }
+        if let Some(sink) = self.sink() {
+            sink.each(&mut |state| if panic { state.use_for_now() } else { state.end_use_for_now() });
         }
     }
 

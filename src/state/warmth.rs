@@ -158,6 +158,14 @@ mod tests {
     }
 
     #[test]
+    fn dubbo_006_a_clock_that_goes_back_gives_the_least() {
+        // The clock of a service never goes back; an age below zero is one of nothing.
+        let cell = cell(600, 0.01, Shape::Steps);
+        assert_eq!(cell.part(5_u64.saturating_sub(9)), Some(0.01));
+        assert_eq!(steps(0, 600_000, 100), 1);
+    }
+
+    #[test]
     fn dubbo_004_single_precision_matters() {
         assert_eq!((steps(593_999, 600_000, 100), steps(599_999, 600_000, 100)), (98, 99));
     }

@@ -21,7 +21,10 @@ fn lavish() -> OutlierDetectionProperties {
     OutlierDetectionProperties::on().with_max_ejection_percent(100).with_min_available_percent(0)
 }
 
-fn balancer(shape: impl FnOnce(SupplierBuilder) -> SupplierBuilder, all: Vec<ServiceInstance>) -> LoadBalancer {
+fn balancer(
+    shape: impl FnOnce(SupplierBuilder) -> SupplierBuilder,
+    all: Vec<ServiceInstance>,
+) -> LoadBalancer {
     let chain = shape(SupplierBuilder::new("orders").with_instances(all).with_seed(7));
     LoadBalancer::builder(chain.build().unwrap()).outlier_detection(lavish()).build()
 }
@@ -72,6 +75,25 @@ async fn lbs_in_panic_the_ejected_are_used_and_nobody_is_ejected() {
     }
     advance(0.1).await;
     even(&picks(&lb, 400).await, "a b c d", 100, 1);
+    let status = lb.status();
+    assert!(status.panic.is_some() && status.counts.ejected == 3, "{status}");
+    // Whatever they answer meanwhile, nobody is ejected, and the panic does not flicker.
+    for round in 0..200 {
+        call(&lb, |id| if id == "d" || round % 3 == 0 { GOOD } else { BAD }).await;
+        advance(0.05).await;
+    }
+    assert!(lb.status().panic.is_some());
+    even(&picks(&lb, 400).await, "a b c d", 100, 1);
+    // Their times are over: they are used for good, and may be ejected again.
+    advance(20.0).await;
+    let status = lb.status();
+    assert!(status.panic.is_none() && status.counts.ejected == 0, "{status}");
+    let times = lb.change_log().iter().filter(|change| change.kind == ChangeKind::PanicOn).count();
+    assert_eq!(times, 1);
+    while !state(&lb, "a", |state| state.is_skipped()) {
+        lease(&lb, "a").await.complete(BAD);
+    }
+    assert_eq!(state(&lb, "a", |state| state.ejections()), 2, "for longer than the first time");
     let seen: Vec<ChangeKind> = lb.change_log().iter().map(|change| change.kind).collect();
     assert!(seen.contains(&ChangeKind::PanicOn) && seen.contains(&ChangeKind::Ejected), "{seen:?}");
 }

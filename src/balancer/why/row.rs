@@ -32,7 +32,9 @@ impl Subject<'_> {
             };
         }
         match condition {
-            Some(Condition { in_use: Use::Skipped, ejected: Some(_), .. }) => InstanceCondition::Ejected,
+            Some(Condition { in_use: Use::Skipped | Use::Usable, ejected: Some(_), .. }) => {
+                InstanceCondition::Ejected
+            }
             Some(Condition { in_use: Use::Skipped, .. }) => InstanceCondition::Skipped,
             Some(Condition { in_use: Use::ProbeDue, .. }) => InstanceCondition::ProbeDue,
             Some(Condition { in_use: Use::Probing, .. }) => InstanceCondition::Probing,
@@ -133,5 +135,6 @@ fn ejection(known: &Condition) -> String {
         .map(|window| format!("; {} of {} calls failed in the last interval", window.failed, window.calls));
     let again =
         if known.ejections > 1 { format!(", {} times in a row", known.ejections) } else { String::new() };
-    format!("{cause}{again}{}", rate.unwrap_or_default())
+    let used = if known.in_use == Use::Usable { "; used all the same, since too few are left" } else { "" };
+    format!("{cause}{again}{}{used}", rate.unwrap_or_default())
 }

@@ -69,7 +69,7 @@ impl InstanceState {
 
     /// Why it is ejected, if it is; see [`OutlierDetectionProperties`](crate::config::OutlierDetectionProperties).
     pub fn ejected(&self) -> Option<EjectionCause> {
-        self.skip.lock().ejected.filter(|_| self.is_skipped())
+        self.skip.lock().ejected.filter(|_| self.is_skipped() || self.fitness.is_pardoned())
     }
 
     /// How often it was ejected in a row.
@@ -98,7 +98,7 @@ impl InstanceState {
             failing: self.flags.load(Ordering::Relaxed) & FAILING != 0,
             counted: self.phantom.calls(),
             failures: skip.failures,
-            ejected: skip.ejected.filter(|_| in_use != Use::Usable),
+            ejected: skip.ejected.filter(|_| in_use != Use::Usable || self.fitness.is_pardoned()),
             ejections: skip.ejections,
             row: self.tally.row().all(),
             window: skip.window,
@@ -172,16 +172,23 @@ impl InstanceState {
         service.fitness_changed();
     }
 
-    /// Whether its time out of use runs.
+    /// Whether its time out of use runs, though it may be used for want of others.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.fitness.in_use() == Use::Skipped
+        self.fitness.in_use() == Use::Skipped || self.fitness.is_pardoned()
     }
 
-    /// Takes it back, if it is ejected: all are used.
-    pub(crate) fn let_back(&self) {
-        if self.skip.lock().ejected.is_some() {
-            self.restore();
+    /// All are used: so is this one, if it is ejected, until its time is over or others are there.
+    pub(crate) fn use_for_now(&self) {
+        let skip = self.skip.lock();
+        if skip.ejected.is_some() {
+            self.fitness.pardon();
         }
+    }
+
+    /// Others are there: it is out again, for the rest of its time.
+    pub(crate) fn end_use_for_now(&self) {
+        let _skip = self.skip.lock();
+        self.fitness.end_pardon(true);
     }
 
     /// Takes it back, if it is ejected: nobody ejects any more.
@@ -189,6 +196,8 @@ impl InstanceState {
         let mut skip = self.skip.lock();
         (skip.ejections, skip.window) = (0, None);
         let ejected = skip.ejected.is_some();
+        // Out, so that it comes back as the others do.
+        self.fitness.end_pardon(true);
         drop(skip);
         if ejected {
             self.restore();
@@ -263,6 +272,16 @@ impl InstanceState {
         }
     }
 
+    /// Its time out of use is over: one call probes it. One that is used anyway is in use for good; if it is still bad, it is
+    /// ejected for longer.
+    fn time_is_over(&self) {
+        let mut skip = self.skip.lock();
+        if self.fitness.end_pardon(false) {
+            (skip.until, skip.since, skip.ejected) = (None, None, None);
+        }
+        self.fitness.probe_due();
+    }
+
     /// A good answer, where ejections are not forgotten by and by.
     pub(super) fn forgive(&self, skip: &mut Skip) {
         if self.service().outliers().forgives() {
@@ -313,7 +332,7 @@ struct BackOffOver(Weak<InstanceState>);
 impl Wake for BackOffOver {
     fn wake(self: Arc<Self>) {
         if let Some(state) = self.0.upgrade() {
-            state.fitness.probe_due();
+            state.time_is_over();
             state.service().fitness_changed();
         }
     }

@@ -103,7 +103,7 @@ impl Outliers {
 
     /// All are used, or no longer; whether that is new.
     pub(super) fn panic(&self, yes: bool) -> bool {
-        self.hold(PANIC, yes) & PANIC == 0 && yes
+        (self.hold(PANIC, yes) & PANIC == 0) == yes
     }
 
     fn hold(&self, why: u8, yes: bool) -> u8 {
