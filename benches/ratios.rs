@@ -10,11 +10,12 @@ mod support;
 
 use std::hint::black_box;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use evenkeel::policy::{DubboConsistentHash, RoundRobin};
+use evenkeel::policy::{DubboConsistentHash, Policy, RoundRobin};
 use evenkeel::{
     HttpView, LoadBalancer, ReactiveLoadBalancer, Request, ServiceInstance, SupplierBuilder, Tried,
 };
@@ -25,7 +26,7 @@ use support::bars::Limit::AtMost;
 use support::floor::Floor;
 use support::publisher::Publisher;
 use support::recorder::Counted;
-use support::subjects::{self, Kind, chooses, completes, tries, tries_in_turn};
+use support::subjects::{self, Kind, Needs, chooses, completes, tries, tries_in_turn};
 use support::{SIZES, lists, runtime, timing, zero};
 
 #[global_allocator]
@@ -39,7 +40,6 @@ fn main() -> ExitCode {
     every_stage(&mut bars, &runtime);
     a_later_attempt(&mut bars, &runtime);
     measured(&mut bars, &runtime);
-    by_latency(&mut bars, &runtime);
     others(&mut bars, &runtime);
     hashes(&mut bars, &runtime);
     growth(&mut bars, &runtime);
@@ -172,49 +172,53 @@ fn measured(bars: &mut Bars, runtime: &Runtime) {
     }
 }
 
-/// In units of a round robin pick, and two readings of the clock; weights from 1 to 5 on both sides.
-fn by_latency(bars: &mut Bars, runtime: &Runtime) {
-    for n in SIZES {
-        let plain = subjects::weighted(runtime, Kind::RoundRobin, n);
-        let balancer = subjects::weighted(runtime, Kind::PeakEwma, n);
-        bars.printed(&format!("peak EWMA and completion / pick + 2 clocks, n = {n}"), || {
-            timing::picks(|count| tries_between_clocks(&plain, count), |count| completes(&balancer, count))
-        });
-    }
-}
-
-/// In units of a round robin pick over the same list, with weights from 1 to 5 on both sides; with two readings of the clock
-/// where the policy needs them. Where a pick looks at the state of several instances - of all, of two with
-/// their statistics, as peak EWMA does - the value is told and not judged.
+/// In units of a round robin pick over the same list, with weights from 1 to 100 on both sides, or on none; with two readings of
+/// the clock where the policy needs them. Where a pick looks at the state of all instances the value is told and not judged.
 fn others(bars: &mut Bars, runtime: &Runtime) {
-    for n in [10, 1_000] {
-        let mut round_robin = None;
-        for (name, policy, scans, timed) in subjects::others() {
-            let row = format!("{name} / round robin{}, n = {n}", if timed { " + 2 clocks" } else { "" });
-            if !bars.wants(&row) {
-                continue;
+    let plain: Arc<dyn Policy> = Arc::new(RoundRobin::default());
+    for weighted in [true, false] {
+        for n in [10, 1_000, 10_000] {
+            let mut round_robin = None;
+            for (name, policy, needs) in subjects::others() {
+                let scans = matches!(needs, Needs::All | Needs::AllAndClock);
+                let timed = matches!(needs, Needs::Clock | Needs::AllAndClock);
+                // The scans of a thousand say enough, and all others are judged where it is hardest.
+                if n == if scans { 10_000 } else { 1_000 } || scans && !weighted {
+                    continue;
+                }
+                let of = if weighted { ", weighted" } else { "" };
+                let row =
+                    format!("{name}{of} / round robin{}, n = {n}", if timed { " + 2 clocks" } else { "" });
+                if !bars.wants(&row) {
+                    continue;
+                }
+                let plain = round_robin.get_or_insert_with(|| subjects::heavy(runtime, &plain, n, weighted));
+                let balancer = subjects::heavy(runtime, &policy, n, weighted);
+                completes(&balancer, 2 * n);
+                let mut measure = || {
+                    timing::picks(
+                        |count| {
+                            if timed {
+                                tries_between_clocks(plain, count);
+                            } else {
+                                tries(plain, &Request::EMPTY, count);
+                            }
+                        },
+                        |count| {
+                            if timed {
+                                completes(&balancer, count);
+                            } else {
+                                tries(&balancer, &Request::EMPTY, count);
+                            }
+                        },
+                    )
+                };
+                if scans {
+                    bars.printed(&row, measure);
+                } else {
+                    bars.noisy(&row, AtMost(1.6), &mut measure);
+                }
             }
-            let plain = round_robin.get_or_insert_with(|| subjects::weighted(runtime, Kind::RoundRobin, n));
-            let balancer = subjects::hashed(runtime, &policy, n, true);
-            completes(&balancer, 2 * n);
-            bars.noisy(&row, AtMost(if scans { f64::INFINITY } else { 1.6 }), || {
-                timing::picks(
-                    |count| {
-                        if timed {
-                            tries_between_clocks(plain, count);
-                        } else {
-                            tries(plain, &Request::EMPTY, count);
-                        }
-                    },
-                    |count| {
-                        if timed {
-                            completes(&balancer, count);
-                        } else {
-                            tries(&balancer, &Request::EMPTY, count);
-                        }
-                    },
-                )
-            });
         }
     }
 }

@@ -12,6 +12,16 @@ pub fn tagged(n: usize) -> Vec<ServiceInstance> {
     (0..n).map(|at| tagged_instance(at, None)).collect()
 }
 
+/// Weights from 1 to 100, and zones.
+pub fn heavy(n: usize) -> Vec<ServiceInstance> {
+    let one = |at: usize| {
+        let weight = (at * 37 % 100 + 1).to_string();
+        let zone = ["eu-1a", "eu-1b", "eu-1c"][at % 3];
+        builder(at, None).with_metadata("weight", weight).zone(zone).build().expect("a valid instance")
+    };
+    (0..n).map(one).collect()
+}
+
 /// What every stage looks at: zones, hints and API versions in the metadata; weights are alike.
 pub fn versioned(n: usize) -> Vec<ServiceInstance> {
     let of = |at: usize, all: &[&'static str]| all[at % all.len()];

@@ -85,20 +85,47 @@ pub fn hashes() -> [(&'static str, Arc<dyn Policy>); 7] {
     ]
 }
 
-/// The policies of Dubbo and Ribbon and that by reports of load, by name; whether a pick looks at the state of several instances, and whether
-/// it and the end of its lease read the clock.
-pub fn others() -> [(&'static str, Arc<dyn Policy>, bool, bool); 9] {
+/// What a pick of a policy needs beside its list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing, or the state of a few instances.
+    Little,
+    /// The clock: at its beginning, and at the end of its call.
+    Clock,
+    /// The state of all instances.
+    All,
+    /// That, and the clock.
+    AllAndClock,
+}
+
+/// Every policy that goes by no key, by name.
+pub fn others() -> [(&'static str, Arc<dyn Policy>, Needs); 12] {
     [
-        ("smooth round robin", Arc::new(SmoothRoundRobin::default()), false, false),
-        ("least active", Arc::new(LeastActive::default()), true, false),
-        ("shortest response", Arc::new(ShortestResponse::default()), true, true),
-        ("adaptive", Arc::new(Adaptive::default()), true, true),
-        ("weighted response time", Arc::new(WeightedResponseTime::default()), false, true),
-        ("best available", Arc::new(BestAvailable::default()), true, false),
-        ("availability filtering", Arc::new(AvailabilityFiltering::default()), false, false),
-        ("zone avoidance", Arc::new(ZoneAvoidance::default()), true, false),
-        ("client-side weighted round robin", Arc::new(ClientSideWeightedRoundRobin::default()), false, false),
+        ("random", Arc::new(RandomPick), Needs::Little),
+        ("least request", Arc::new(LeastRequest), Needs::Little),
+        ("smooth round robin", Arc::new(SmoothRoundRobin::default()), Needs::Little),
+        ("availability filtering", Arc::new(AvailabilityFiltering::default()), Needs::Little),
+        ("client-side weighted", Arc::new(ClientSideWeightedRoundRobin::default()), Needs::Little),
+        ("peak EWMA", Arc::new(PeakEwma::default()), Needs::Clock),
+        ("adaptive", Arc::new(Adaptive::default()), Needs::Clock),
+        ("weighted response time", Arc::new(WeightedResponseTime::default()), Needs::Clock),
+        ("zone avoidance", Arc::new(ZoneAvoidance::default()), Needs::All),
+        ("least active", Arc::new(LeastActive::default()), Needs::All),
+        ("best available", Arc::new(BestAvailable::default()), Needs::All),
+        ("shortest response", Arc::new(ShortestResponse::default()), Needs::AllAndClock),
     ]
+}
+
+/// With this policy, over weights from 1 to 100, or over none.
+pub fn heavy(runtime: &Runtime, policy: &Arc<dyn Policy>, n: usize, weighted: bool) -> LoadBalancer {
+    let pins = lists::scatter(n);
+    let list = chain(lists::heavy(n));
+    let list = if weighted { list.with_weights() } else { list };
+    let supplier = list.build().expect("a chain that works");
+    let balancer = LoadBalancer::builder(supplier).policy_arc(Arc::clone(policy)).build();
+    runtime.block_on(balancer.ready()).expect("a fixed list is at hand");
+    drop(pins);
+    balancer
 }
 
 /// With a policy that goes by a key; it has the table of its list.

@@ -105,11 +105,12 @@ pub struct InstanceState {
     fitness: Fitness,
     flags: AtomicU8,
     phantom: Phantom,
+    /// A pick that goes by latencies reads it beside the counter, of two instances.
+    pace: Pace,
     uid: u64,
     service: Arc<ServiceState>,
     /// Made when the instance is first measured; it stays as long as the state does.
     meter: OnceLock<Box<dyn Meter>>,
-    pace: Pace,
     tally: Tally,
     /// When it began to warm up, in nanoseconds on the service's clock.
     warm_from: AtomicU64,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use evenkeel::config::{OutlierDetectionProperties, Override};
 use evenkeel::observe::{ChangeKind, InstanceCondition};
 use evenkeel::policy::RoundRobin;
-use evenkeel::{LoadBalancer, Outcome, ServiceInstance, SupplierBuilder};
+use evenkeel::{InstanceState, LoadBalancer, Outcome, ServiceInstance, SupplierBuilder};
 
 use super::ejection::{call, lease, over_n, state};
 use crate::support::*;
@@ -38,7 +38,7 @@ async fn first(lb: &LoadBalancer) -> usize {
 async fn lbs_a_priority_loses_traffic_with_its_instances_and_gets_it_back() {
     let all = ["a1", "a2", "a3", "a4"].map(|id| at(id, 0)).into_iter();
     let all = all.chain(["b1", "b2", "b3", "b4"].map(|id| at(id, 1))).collect();
-    let lb = balancer(|chain| chain.with_priorities(), all);
+    let lb = balancer(SupplierBuilder::with_priorities, all);
     assert_eq!(first(&lb).await, 100);
     // 140 x 3/4 is enough; 140 x 2/4 is 70, 140 x 1/4 is 35.
     for (id, share) in [("a1", 100), ("a2", 70), ("a3", 35)] {
@@ -90,10 +90,10 @@ async fn lbs_in_panic_the_ejected_are_used_and_nobody_is_ejected() {
     assert!(status.panic.is_none() && status.counts.ejected == 0, "{status}");
     let times = lb.change_log().iter().filter(|change| change.kind == ChangeKind::PanicOn).count();
     assert_eq!(times, 1);
-    while !state(&lb, "a", |state| state.is_skipped()) {
+    while !state(&lb, "a", InstanceState::is_skipped) {
         lease(&lb, "a").await.complete(BAD);
     }
-    assert_eq!(state(&lb, "a", |state| state.ejections()), 2, "for longer than the first time");
+    assert_eq!(state(&lb, "a", InstanceState::ejections), 2, "for longer than the first time");
     let seen: Vec<ChangeKind> = lb.change_log().iter().map(|change| change.kind).collect();
     assert!(seen.contains(&ChangeKind::PanicOn) && seen.contains(&ChangeKind::Ejected), "{seen:?}");
 }
@@ -129,7 +129,7 @@ async fn an_operator_switches_ejection_off_and_it_comes_back_on_by_itself() {
     assert!(eject(&lb).await);
     let off = Override::ejection_off().because("a bad rollout of our own").lasting(Duration::from_secs(60));
     lb.override_with(off).unwrap();
-    assert!(!state(&lb, "2", |state| state.is_skipped()), "who is out is let back");
+    assert!(!state(&lb, "2", InstanceState::is_skipped), "who is out is let back");
     assert!(!eject(&lb).await, "nobody is ejected");
     advance(60.1).await;
     lease(&lb, "2").await.complete(GOOD);
