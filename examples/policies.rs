@@ -16,10 +16,12 @@ use std::time::{Duration, Instant};
 
 use evenkeel::LoadBalancer;
 use evenkeel::policy::{
-    DubboConsistentHash, HashKey, LeastRequest, Maglev, PeakEwma, Policy, RandomPick, Rendezvous, RingHash,
-    RoundRobin,
+    Adaptive, AvailabilityFiltering, BestAvailable, ClientSideWeightedRoundRobin, DubboConsistentHash,
+    HashKey, LeastActive, LeastRequest, Maglev, PeakEwma, Policy, RandomPick, Rendezvous, RingHash,
+    RoundRobin, ShortestResponse, SmoothRoundRobin, WeightedResponseTime, ZoneAvoidance,
 };
-use evenkeel::sim::{Antagonists, Demand, Fault, Report, Server, Simulation};
+use evenkeel::sim::{Answer, Antagonists, Demand, Fault, Report, Server, Simulation};
+use evenkeel::{Choice, LoadReport};
 
 /// A policy to compare.
 struct Entry {
@@ -39,6 +41,20 @@ const POLICIES: &[Entry] = &[
     Entry { name: "Dubbo's ring", sees: false, make: || Arc::new(DubboConsistentHash::new(key())) },
     Entry { name: "least request", sees: true, make: || Arc::new(LeastRequest) },
     Entry { name: "peak EWMA", sees: true, make: || Arc::new(PeakEwma::default()) },
+    Entry { name: "reports of load", sees: true, make: || Arc::new(ClientSideWeightedRoundRobin::default()) },
+    Entry { name: "smooth r. r.", sees: false, make: || Arc::new(SmoothRoundRobin::default()) },
+    Entry { name: "least active", sees: true, make: || Arc::new(LeastActive::default()) },
+    Entry { name: "l. active, exact", sees: true, make: || Arc::new(LeastActive::exact()) },
+    Entry { name: "shortest resp.", sees: true, make: || Arc::new(ShortestResponse::default()) },
+    Entry { name: "sh. resp., exact", sees: true, make: || Arc::new(ShortestResponse::exact()) },
+    Entry { name: "adaptive", sees: true, make: || Arc::new(Adaptive::default()) },
+    Entry { name: "adaptive, exact", sees: true, make: || Arc::new(Adaptive::exact()) },
+    Entry { name: "w. resp. time", sees: true, make: || Arc::new(WeightedResponseTime::default()) },
+    Entry { name: "w.r.t., exact", sees: true, make: || Arc::new(WeightedResponseTime::exact()) },
+    Entry { name: "best available", sees: true, make: || Arc::new(BestAvailable::default()) },
+    Entry { name: "best av., exact", sees: true, make: || Arc::new(BestAvailable::exact()) },
+    Entry { name: "avail. filter", sees: true, make: || Arc::new(AvailabilityFiltering::default()) },
+    Entry { name: "zone avoidance", sees: true, make: || Arc::new(ZoneAvoidance::default()) },
 ];
 
 /// Those that send a key to one server: 10 000 keys, each as frequent as any.
@@ -83,11 +99,21 @@ fn broken() -> Simulation {
         .with_seed(1)
 }
 
+/// Every answer tells how busy its server is, as ORCA's headers would.
+fn report(choice: &Choice, answer: &Answer) {
+    let failures = if answer.outcome.is_failure() { answer.requests_per_second } else { 0.0 };
+    let report = LoadReport::default()
+        .with_application_utilization(answer.utilization)
+        .with_qps(answer.requests_per_second)
+        .with_eps(failures);
+    choice.report(&report);
+}
+
 fn run(simulation: &Simulation, entry: &Entry) -> Report {
     let balancer = |client: &evenkeel::sim::Client| {
         Ok(LoadBalancer::builder(client.chain().build()?).policy_arc((entry.make)()).build())
     };
-    simulation.run_with(balancer).expect("a simulation with sound parameters")
+    simulation.clone().with_answers(report).run_with(balancer).expect("a simulation with sound parameters")
 }
 
 /// All runs of a policy, side by side: each has a thread and a clock of its own.

@@ -123,6 +123,9 @@ impl Parts {
     }
 }
 
+/// The least that processors are busy.
+const IDLE: f64 = 0.01;
+
 /// For how long what answers took is remembered; as with the shortest response.
 const WINDOW: u64 = 30_000_000_000;
 
@@ -159,7 +162,8 @@ impl Two {
             let [cpu, latency] = [cpu, latency].map(Option::unwrap_or_default);
             return Parts { cpu, latency, in_flight, good, all, weight }.load();
         }
-        let cpu = stats.reported_cpu().map_or(1.0, |cpu| cpu.max(0.0));
+        // A report that does not say says 0; as a factor that would make nothing of all the rest.
+        let cpu = stats.reported_cpu().map_or(1.0, |cpu| cpu.max(IDLE));
         let seen = || {
             let mean = stats.window(now, WINDOW).mean(self.failure).or_else(|| lifetime.mean(self.failure));
             mean.unwrap_or_default() * 1e-6
