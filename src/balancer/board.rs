@@ -267,9 +267,10 @@ impl Board {
                 let suppressed = passed.suppressed();
                 tracing::warn!(%service, %instance, %wrong, suppressed, "a weight cannot be read: it counts as 1");
             }
-            let listed = standings.next();
-            let standing = listed.map_or_else(Standing::default, |listed| spread::standing(&state, listed));
-            members.push(Member { uid: state.uid(), state, instance, weight, standing });
+            let known = standings.next();
+            let standing = known.map_or_else(Standing::default, |known| spread::standing(&state, known));
+            let listed = known.unwrap_or_default();
+            members.push(Member { uid: state.uid(), state, instance, weight, standing, listed });
         }
         // The order of first sight: a reordered list is no change.
         if !members.is_sorted_by_key(|member| member.uid) {

@@ -422,7 +422,7 @@ impl Sink for Driver<Board> {
 
     fn each(&self, look: &mut dyn FnMut(&Arc<InstanceState>)) {
         if let Some(snapshot) = self.publish.snapshot.load_full() {
-            snapshot.all_instances().for_each(look);
+            snapshot.members().for_each(look);
         }
     }
 

@@ -238,6 +238,13 @@ impl Snapshot {
         self.base.as_ref().map_or(&[][..], |base| base.states()).iter()
     }
 
+    /// Every instance of the list that the stages left, those too that get no traffic now, because they are out of use.
+    pub(crate) fn members(&self) -> impl Iterator<Item = &Arc<InstanceState>> {
+        let divided = self.spread.members();
+        let whole = if divided.is_some() { None } else { Some(self.all_instances()) };
+        divided.into_iter().flatten().chain(whole.into_iter().flatten())
+    }
+
     /// The weights of [`instances`](Self::instances); `None` when weights are off or all alike.
     pub fn weights(&self) -> Option<&[Weight]> {
         self.root.as_ref()?.view.weights.as_deref()

@@ -14,7 +14,8 @@ pub(super) struct Spread(Option<Box<On>>);
 #[derive(Debug)]
 struct On {
     generation: u64,
-    standings: Box<[(u64, Standing)]>,
+    /// Everybody, in the order of first sight: those too that get nothing.
+    members: Box<[(Arc<InstanceState>, Standing)]>,
     /// Of the whole list; `None` when that is empty.
     report: Option<DistributionReport>,
 }
@@ -42,8 +43,8 @@ pub(super) struct Divided {
 impl Spread {
     pub(super) fn of(chain: &Chain, members: &[Member]) -> Self {
         let on = chain.distribution.as_ref().map(|distribution| {
-            let standings = members.iter().map(|member| (member.uid, member.standing)).collect();
-            Box::new(On { generation: distribution.generation(), standings, report: None })
+            let members = members.iter().map(|member| (Arc::clone(&member.state), member.standing)).collect();
+            Box::new(On { generation: distribution.generation(), members, report: None })
         });
         Self(on)
     }
@@ -55,10 +56,22 @@ impl Spread {
     /// Whether the same would come of both.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            (Some(a), Some(b)) => a.generation == b.generation && a.standings == b.standings,
+            (Some(a), Some(b)) => {
+                let same = |(a, b): (&(Arc<InstanceState>, Standing), &(Arc<InstanceState>, Standing))| {
+                    Arc::ptr_eq(&a.0, &b.0) && a.1 == b.1
+                };
+                a.generation == b.generation
+                    && a.members.len() == b.members.len()
+                    && a.members.iter().zip(&b.members).all(same)
+            }
             (None, None) => true,
             _ => false,
         }
+    }
+
+    /// Everybody who was divided; `None` where nothing divides.
+    pub(super) fn members(&self) -> Option<impl Iterator<Item = &Arc<InstanceState>>> {
+        Some(self.0.as_ref()?.members.iter().map(|(state, _)| state))
     }
 
     pub(super) fn report(&self) -> Option<&DistributionReport> {
@@ -124,6 +137,9 @@ impl Spread {
                 // In panic everybody is used, and who judges by calls is more likely wrong.
                 service.set_panic(report.is_panic());
             }
+        } else {
+            // What divided it before may have been in panic.
+            service.set_panic(false);
         }
     }
 }

@@ -433,13 +433,17 @@ impl InstanceState {
         self.tally.succeeded();
         self.phantom.end();
         self.relief.cancel();
-        skip.rows = 0;
+        // Told only if it was told that they began: of one that was skipped, it is told that it is back.
+        let was_told = std::mem::take(&mut skip.rows) > 0;
         self.forgive(&mut skip);
         skip.relieved = None;
         if !self.fitness.is_skipped() {
             skip.since = None;
         }
         drop(skip);
+        if !was_told {
+            return;
+        }
         self.service.note(ChangeKind::Well, Some(&self.instance()), "a good answer");
     }
 }

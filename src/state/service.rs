@@ -32,7 +32,7 @@ pub(crate) trait Sink: Send + Sync {
         quiet: bool,
     );
 
-    /// Hands `look` every instance that some request may get.
+    /// Hands `look` every instance of the newest list, those that are out of use included.
     fn each(&self, look: &mut dyn FnMut(&Arc<InstanceState>));
 
     /// An instance is out of use, or back.

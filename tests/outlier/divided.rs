@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use evenkeel::config::{OutlierDetectionProperties, Override};
+use evenkeel::config::{LiveProperties, OutlierDetectionProperties, Override, Properties};
 use evenkeel::observe::{ChangeKind, InstanceCondition};
 use evenkeel::policy::RoundRobin;
-use evenkeel::{LoadBalancer, Outcome, ServiceInstance, SupplierBuilder};
+use evenkeel::{Failure, LoadBalancer, LoadBalancers, Outcome, ServiceInstance, SupplierBuilder};
 
 use super::ejection::{call, lease, over_n, state};
 use crate::support::*;
@@ -21,7 +21,10 @@ fn lavish() -> OutlierDetectionProperties {
     OutlierDetectionProperties::on().with_max_ejection_percent(100).with_min_available_percent(0)
 }
 
-fn balancer(shape: impl FnOnce(SupplierBuilder) -> SupplierBuilder, all: Vec<ServiceInstance>) -> LoadBalancer {
+fn balancer(
+    shape: impl FnOnce(SupplierBuilder) -> SupplierBuilder,
+    all: Vec<ServiceInstance>,
+) -> LoadBalancer {
     let chain = shape(SupplierBuilder::new("orders").with_instances(all).with_seed(7));
     LoadBalancer::builder(chain.build().unwrap()).outlier_detection(lavish()).build()
 }
@@ -76,6 +79,28 @@ async fn lbs_in_panic_the_ejected_are_used_and_nobody_is_ejected() {
     assert!(seen.contains(&ChangeKind::PanicOn) && seen.contains(&ChangeKind::Ejected), "{seen:?}");
 }
 
+/// How many of the first priority count as usable.
+fn usable(lb: &LoadBalancer) -> usize {
+    lb.snapshot().unwrap().distribution().unwrap().priorities()[0].healthy
+}
+
+#[tokio::test(start_paused = true)]
+async fn lbs_a_priority_whose_probing_call_fails_loses_its_traffic_again() {
+    let lb = balancer(|chain| chain.with_priorities(), vec![at("a", 0), at("b", 1), at("c", 1)]);
+    for _ in 0..5 {
+        lease(&lb, "a").await.complete(BAD);
+    }
+    advance(0.1).await;
+    assert_eq!((usable(&lb), first(&lb).await), (0, 0));
+    // Due for its probing call, it has its share.
+    advance(30.0).await;
+    assert_eq!(usable(&lb), 1);
+    assert_eq!(call(&lb, |_| BAD).await, "a");
+    advance(0.1).await;
+    assert_eq!(lb.status().counts.ejected, 1);
+    assert_eq!((usable(&lb), first(&lb).await), (0, 0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn status_names_the_detector_and_the_time_left() {
     let lb = over_n(10, OutlierDetectionProperties::on(), RoundRobin::default());
@@ -112,4 +137,56 @@ async fn an_operator_switches_ejection_off_and_it_comes_back_on_by_itself() {
     advance(60.1).await;
     lease(&lb, "2").await.complete(GOOD);
     assert!(eject(&lb).await, "the override is over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leaves_a_panic_by_other_settings_ejects_again() {
+    let live = LiveProperties::new(
+        Properties::default()
+            .set("panic-threshold", "80")
+            .and_then(|properties| properties.set("outlier-detection.enabled", "true"))
+            .and_then(|properties| properties.set("outlier-detection.max-ejection-percent", "100"))
+            .and_then(|properties| properties.set("outlier-detection.min-available-percent", "0"))
+            .unwrap(),
+    );
+    let all =
+        LoadBalancers::builder(Pull::always("a b c d", Duration::ZERO)).live(live.clone()).build().unwrap();
+    let lb = all.get("orders").unwrap();
+    pick(&lb).await;
+    for id in ["a", "b"] {
+        lease(&lb, id).await.complete(Outcome::Failure(Failure::Connect));
+    }
+    advance(0.1).await;
+    assert!(lb.snapshot().unwrap().distribution().unwrap().is_panic());
+    let eject = async |id: &str| {
+        for _ in 0..5 {
+            lease(&lb, id).await.complete(BAD);
+        }
+        state(&lb, id, |state| state.ejected().is_some())
+    };
+    assert!(!eject("c").await, "nobody is ejected in panic");
+    live.reload(|properties| properties.clone().set("panic-threshold", "0")).unwrap();
+    settle().await;
+    lease(&lb, "c").await.complete(GOOD);
+    assert!(eject("c").await);
+}
+
+/// Who gets no traffic is counted and looked at all the same, while the whole list is swept.
+#[tokio::test(start_paused = true)]
+async fn lbs_limits_count_those_that_the_division_leaves_out() {
+    let all = ["a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8"].map(|id| at(id, 0)).to_vec();
+    let detection = OutlierDetectionProperties::on().with_max_ejection_percent(25);
+    let chain = SupplierBuilder::new("orders").with_instances(all).with_priorities().with_seed(7);
+    let lb = LoadBalancer::builder(chain.build().unwrap()).outlier_detection(detection).build();
+    for id in ["a1", "a2", "a3", "a4"] {
+        for _ in 0..5 {
+            lease(&lb, id).await.complete(BAD);
+        }
+        // A sweep, and a division, between any two.
+        advance(3.0).await;
+        assert!(lb.status().counts.ejected <= 2, "a quarter of eight");
+    }
+    assert_eq!(lb.status().counts.ejected, 2);
+    lb.override_with(Override::ejection_off().because("all back").lasting(Duration::from_secs(60))).unwrap();
+    assert_eq!(lb.status().counts.ejected, 0);
 }

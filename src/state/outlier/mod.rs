@@ -175,6 +175,7 @@ impl Outliers {
             Some(settings) => {
                 let length = |times| settings.time.drawn(times, self.random.next());
                 InstanceState::eject(state, cause, length, true);
+                state.service().fitness_changed();
             }
             // Switched off in the meantime.
             None => state.restore(),
@@ -245,9 +246,11 @@ impl Outliers {
     }
 
     fn arm(&self, service: &Arc<ServiceState>, after: Duration) {
-        match service.back_off().0 {
-            Some(runtime) => self.alarm.arm(&runtime, after, Arc::new(Sweep(Arc::downgrade(service)))),
-            None => self.sweeping.store(0, Ordering::Release),
+        let sweep = Arc::new(Sweep(Arc::downgrade(service)));
+        let runtime = service.back_off().0;
+        if !runtime.is_some_and(|runtime| self.alarm.set(&runtime, after, &sweep)) {
+            // Rung at once, it would find one that is out, and come here again without end. The next failure begins anew.
+            self.sweeping.store(0, Ordering::Release);
         }
     }
 
