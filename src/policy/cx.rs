@@ -42,6 +42,8 @@ pub(crate) struct Set {
     pub(crate) cursor: Arc<Cursor>,
     /// Of the wheel of first attempts, and of the other.
     pub(crate) offsets: [u64; 2],
+    /// Where the wheels stood when a report copied them, to pick without effect; `None` of a set that calls are picked from.
+    pub(crate) rehearsal: Option<[u64; 2]>,
 }
 
 /// What makes a pick more than the common one: a first attempt at what is usable.
@@ -121,12 +123,23 @@ impl<'a> PickCx<'a> {
     /// The same on wheels that the policy keeps by itself.
     #[inline]
     pub(crate) fn turn_on(&mut self, wheels: &Cursor) -> u64 {
-        let wheel = match self.rule {
+        let (wheel, which) = match self.rule {
             Some(rule) if rule.level != Level::Fit => return self.random(),
-            Some(Rule { tried: Some(_), .. }) => &wheels.retry,
-            _ => &wheels.first,
+            Some(Rule { tried: Some(_), .. }) => (&wheels.retry, 1),
+            _ => (&wheels.first, 0),
         };
+        if let Some(stood) = self.set.rehearsal {
+            let copy = [&self.set.cursor.first, &self.set.cursor.retry][which];
+            let turned = copy.fetch_add(1, Ordering::Relaxed).wrapping_sub(stood[which]);
+            return wheel.load(Ordering::Relaxed).wrapping_add(turned);
+        }
         wheel.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether no call follows: then a picker notes nothing.
+    #[inline]
+    pub(crate) fn rehearses(&self) -> bool {
+        self.set.rehearsal.is_some()
     }
 
     /// What an answer of the instance at `index` takes, in nanoseconds: a mean that jumps to every peak and forgets it, but at

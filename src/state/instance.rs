@@ -378,12 +378,13 @@ impl InstanceState {
             }
             return;
         };
-        state.flags.fetch_or(FAILING, Ordering::Relaxed);
         let row = state.tally.failed(kind);
         // Skipped, it is out of use, which is more than any load.
         if kind != Kind::Connect {
             Self::weigh_down(state);
         }
+        // Last: a good answer that finds it ends what was noted above, and one before it must not leave that behind for ever.
+        state.flags.fetch_or(FAILING, Ordering::AcqRel);
         state.service.outliers().failed(state, outcome, row);
     }
 
@@ -429,7 +430,7 @@ impl InstanceState {
             return;
         }
         let mut skip = self.skip.lock();
-        self.flags.fetch_and(!FAILING, Ordering::Relaxed);
+        self.flags.fetch_and(!FAILING, Ordering::AcqRel);
         self.tally.succeeded();
         self.phantom.end();
         self.relief.cancel();

@@ -158,7 +158,10 @@ impl Outliers {
             return;
         }
         // At each multiple, so that one which the limit kept in use is tried again, and not at every failure.
-        let reached = |row: u32, threshold: u32| threshold > 0 && row >= threshold && row % threshold == 0;
+        let reached = |row: u32, threshold: u32| {
+            let threshold = threshold.min(Row::MOST);
+            threshold > 0 && row >= threshold && row.is_multiple_of(threshold)
+        };
         let causes = [
             (EjectionCause::ConsecutiveErrors, row.all(), settings.consecutive),
             (EjectionCause::ConsecutiveGatewayErrors, row.gateway(), settings.consecutive_gateway),
