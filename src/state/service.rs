@@ -171,8 +171,12 @@ impl ServiceState {
     /// So few instances are usable that all are used, or no longer: while that is so, nobody is ejected.
     pub(crate) fn set_panic(&self, panic: bool) {
         let entered = self.outliers.panic(panic);
+        let mut back = false;
         if let Some(sink) = self.sink().filter(|_| entered) {
-            sink.each(&mut |state| state.let_back());
+            sink.each(&mut |state| back |= state.let_back());
+        }
+        if back {
+            self.outliers.rest(self.now());
         }
     }
 

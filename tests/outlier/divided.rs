@@ -101,6 +101,21 @@ async fn lbs_a_priority_whose_probing_call_fails_loses_its_traffic_again() {
     assert_eq!((usable(&lb), first(&lb).await), (0, 0));
 }
 
+/// Who a panic lets back is usable again, which may end it: it does not begin anew with the next calls.
+#[tokio::test(start_paused = true)]
+async fn lbs_a_panic_that_lets_bad_ones_back_does_not_come_and_go_all_the_time() {
+    let lb = balancer(|chain| chain.with_panic_threshold(50), list("a b c d"));
+    let mut to_good = 0;
+    for _ in 0..6_000 {
+        to_good += usize::from(call(&lb, |id| if id == "d" { GOOD } else { BAD }).await == "d");
+        advance(0.01).await;
+    }
+    let log = lb.change_log();
+    let panics: u32 = log.iter().filter(|one| one.kind == ChangeKind::PanicOn).map(|one| one.times).sum();
+    assert!((2..=7).contains(&panics), "{panics} panics in 60 s");
+    assert!((1_400..=2_500).contains(&to_good), "{to_good} of 6000 to the good one");
+}
+
 #[tokio::test(start_paused = true)]
 async fn status_names_the_detector_and_the_time_left() {
     let lb = over_n(10, OutlierDetectionProperties::on(), RoundRobin::default());

@@ -177,11 +177,13 @@ impl InstanceState {
         self.fitness.in_use() == Use::Skipped
     }
 
-    /// Takes it back, if it is ejected: all are used.
-    pub(crate) fn let_back(&self) {
-        if self.skip.lock().ejected.is_some() {
+    /// Takes it back, if it is ejected: all are used. Whether it was.
+    pub(crate) fn let_back(&self) -> bool {
+        let ejected = self.skip.lock().ejected.is_some();
+        if ejected {
             self.restore();
         }
+        ejected
     }
 
     /// Takes it back, if it is ejected: nobody ejects any more.

@@ -24,7 +24,7 @@ use super::tally::{Row, Window};
 use crate::alarm::Alarm;
 use crate::choice::Outcome;
 use crate::random::Random;
-use crate::sync::{AtomicU8, Mutex, Ordering};
+use crate::sync::{AtomicU8, AtomicU64, Mutex, Ordering};
 
 /// An operator's override says so.
 const OVERRIDDEN: u8 = 1;
@@ -37,6 +37,8 @@ pub(crate) struct Outliers {
     settings: ArcSwapOption<Detection>,
     /// Why nobody is to be ejected now: [`OVERRIDDEN`], [`PANIC`].
     suspended: AtomicU8,
+    /// Until then nobody is ejected, on the service's clock: a panic let back who was. 0 = nothing to wait for.
+    rests: AtomicU64,
     crowd: Mutex<Crowd>,
     /// 1 while a sweep is due, or runs.
     sweeping: AtomicU8,
@@ -78,6 +80,7 @@ impl Outliers {
         Self {
             settings: ArcSwapOption::empty(),
             suspended: AtomicU8::new(0),
+            rests: AtomicU64::new(0),
             crowd: Mutex::default(),
             sweeping: AtomicU8::new(0),
             alarm: Alarm::default(),
@@ -114,9 +117,28 @@ impl Outliers {
         }
     }
 
+    /// A panic let back who was ejected, by which it may be over: for an interval they are not ejected again, or the panic would
+    /// begin anew with the next calls.
+    pub(super) fn rest(&self, now: u64) {
+        let Some(settings) = self.settings.load_full() else { return };
+        let interval = u64::try_from(settings.interval.as_nanos()).unwrap_or(u64::MAX);
+        self.rests.store(now.saturating_add(interval), Ordering::Relaxed);
+    }
+
     /// By what to eject now, if anybody is to be.
-    fn in_force(&self) -> Option<Arc<Detection>> {
-        if self.suspended.load(Ordering::Relaxed) == 0 { self.settings.load_full() } else { None }
+    fn in_force(&self, service: &ServiceState) -> Option<Arc<Detection>> {
+        if self.suspended.load(Ordering::Relaxed) != 0 {
+            return None;
+        }
+        let rests = self.rests.load(Ordering::Relaxed);
+        if rests != 0 {
+            if service.now() < rests {
+                return None;
+            }
+            // A panic of this moment has set it anew.
+            let _ = self.rests.compare_exchange(rests, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        self.settings.load_full()
     }
 
     /// Whether a good answer forgets that an instance was ejected.
@@ -148,7 +170,7 @@ impl Outliers {
 
     /// A call failed: the instance may be an outlier by its failures in a row, and the others are looked at from time to time.
     pub(super) fn failed(&self, state: &Arc<InstanceState>, outcome: Outcome, row: Row) {
-        let Some(settings) = self.in_force() else { return };
+        let Some(settings) = self.in_force(state.service()) else { return };
         self.begin_sweeps(state, settings.interval);
         if let (Outcome::RetryAfter(later), true) = (outcome, settings.retry_after)
             && later.seconds() > 0
@@ -174,7 +196,7 @@ impl Outliers {
 
     /// The probing call of one that is ejected failed: out it stays, for longer.
     pub(super) fn failed_again(&self, state: &Arc<InstanceState>, cause: EjectionCause) {
-        match self.in_force() {
+        match self.in_force(state.service()) {
             Some(settings) => {
                 let length = |times| settings.time.drawn(times, self.random.next());
                 InstanceState::eject(state, cause, length, true);
@@ -259,7 +281,7 @@ impl Outliers {
 
     /// The end of an interval.
     fn sweep(&self, service: &Arc<ServiceState>) {
-        let Some(settings) = self.in_force() else {
+        let Some(settings) = self.in_force(service) else {
             self.sweeping.store(0, Ordering::Release);
             return;
         };
