@@ -232,54 +232,14 @@ impl Board {
         let Usable { list: usable, standings, reason, why, open } = control.chain.usable(named, service);
         let was_open = std::mem::replace(&mut control.open, open);
         let policy = self.policy();
-        let needs = policy.needs();
-        // Whoever hears of attempts hears how long they took.
-        let (meters, heard) = {
-            let calls = self.calls.load();
-            (calls.meters.clone(), !calls.lifecycles.is_empty())
-        };
-        let measured = meters.is_some();
-        let all = needs
-            .heard()
-            .outcomes(heard)
-            .times(heard || measured)
-            .meters(measured)
-            .failures(self.service.outliers().is_on());
-        if let Some(pace) = needs.pace() {
-            self.service.set_pace(pace);
-        }
-        let mut members: Vec<Member> = Vec::with_capacity(usable.len());
-        let mut standings = standings.into_iter();
-        for instance in usable {
-            let (weight, wrong) = control.chain.weights.weigh(&instance);
-            let (state, differs) = control.registry.state_of(&instance, &self.service);
-            changed |= differs;
-            state.observe(match &meters {
-                Some(meters) => {
-                    meters.instrument(&state);
-                    all.elsewhere(control.chain.is_elsewhere(&instance))
-                }
-                None => all,
-            });
-            if let Some(wrong) = wrong.filter(|_| state.warn_once())
-                && let Some(passed) = self.service.logs().weight.pass()
-            {
-                let suppressed = passed.suppressed();
-                tracing::warn!(%service, %instance, %wrong, suppressed, "a weight cannot be read: it counts as 1");
-            }
-            let known = standings.next();
-            let standing = known.map_or_else(Standing::default, |known| spread::standing(&state, known));
-            let listed = known.unwrap_or_default();
-            members.push(Member { uid: state.uid(), state, instance, weight, standing, listed });
-        }
-        // The order of first sight: a reordered list is no change.
-        if !members.is_sorted_by_key(|member| member.uid) {
-            members.sort_unstable_by_key(|member| member.uid);
-        }
+        let (members, differ) = self.members(control, usable, standings, &*policy);
+        changed |= differ;
         let uids: Vec<u64> = members.iter().map(|member| member.uid).collect();
         control.registry.sweep(&uids, now);
         let mut crowd = Crowd::default();
-        members.iter().for_each(|member| crowd.add(&member.state));
+        for member in members.iter().filter(|member| member.listed.is_available()) {
+            crowd.add(&member.state);
+        }
         self.service.outliers().count(crowd);
         if self.service.warms_up() {
             fitness::warm_up(&list, &members, current.as_deref(), !control.warm);
@@ -326,10 +286,66 @@ impl Board {
         why::note_snapshot(&self.service, current.as_deref(), &snapshot, (was_open, open));
         control.before = self.snapshot.swap(Some(snapshot));
         self.changes.send_replace(control.version);
-        if let Some(meters) = &meters {
+        if let Some(meters) = &self.calls().meters {
             measured::publish(self, control, meters);
         }
         true
+    }
+
+    /// The instances that the stages left, in the order of first sight, each told what to keep; whether one says anything new.
+    fn members(
+        &self,
+        control: &mut Control,
+        usable: Vec<ServiceInstance>,
+        standings: Vec<Standing>,
+        policy: &dyn Policy,
+    ) -> (Vec<Member>, bool) {
+        let (service, mut changed) = (self.service.id(), false);
+        let needs = policy.needs();
+        // Whoever hears of attempts hears how long they took.
+        let (meters, heard) = {
+            let calls = self.calls.load();
+            (calls.meters.clone(), !calls.lifecycles.is_empty())
+        };
+        let measured = meters.is_some();
+        let all = needs
+            .heard()
+            .outcomes(heard)
+            .times(heard || measured)
+            .meters(measured)
+            .failures(self.service.outliers().is_on());
+        if let Some(pace) = needs.pace() {
+            self.service.set_pace(pace);
+        }
+        let mut members: Vec<Member> = Vec::with_capacity(usable.len());
+        let mut standings = standings.into_iter();
+        for instance in usable {
+            let (weight, wrong) = control.chain.weights.weigh(&instance);
+            let (state, differs) = control.registry.state_of(&instance, &self.service);
+            changed |= differs;
+            state.observe(match &meters {
+                Some(meters) => {
+                    meters.instrument(&state);
+                    all.elsewhere(control.chain.is_elsewhere(&instance))
+                }
+                None => all,
+            });
+            if let Some(wrong) = wrong.filter(|_| state.warn_once())
+                && let Some(passed) = self.service.logs().weight.pass()
+            {
+                let suppressed = passed.suppressed();
+                tracing::warn!(%service, %instance, %wrong, suppressed, "a weight cannot be read: it counts as 1");
+            }
+            let known = standings.next();
+            let standing = known.map_or_else(Standing::default, |known| spread::standing(&state, known));
+            let listed = known.unwrap_or_default();
+            members.push(Member { uid: state.uid(), state, instance, weight, standing, listed });
+        }
+        // The order of first sight: a reordered list is no change.
+        if !members.is_sorted_by_key(|member| member.uid) {
+            members.sort_unstable_by_key(|member| member.uid);
+        }
+        (members, changed)
     }
 
     fn tell(&self, snapshot: &Snapshot, origin: Origin) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::list::{List, Member};
 use super::snapshot::Snapshot;
+use crate::ServiceInstance;
 use crate::config::{OutlierDetectionProperties, OutlierMode, SlowStartCurve, SlowStartProperties};
 use crate::state::{Detection, EjectionTime, FailurePercentage, Growth, Limits, Shape, SuccessRate, Warmth};
 
@@ -88,10 +89,11 @@ pub(super) fn warm_up(list: &List, members: &[Member], before: Option<&Snapshot>
     let left: Vec<_> = before
         .into_iter()
         .flat_map(Snapshot::members)
+        .map(|(state, _)| state)
         .filter(|state| members.binary_search_by_key(&state.uid(), |member| member.uid).is_err())
         .collect();
     if !left.is_empty() {
-        let listed: HashSet<u64> = list.named.iter().map(|one| one.identity_hash()).collect();
+        let listed: HashSet<u64> = list.named.iter().map(ServiceInstance::identity_hash).collect();
         left.iter()
             .filter(|state| listed.contains(&state.instance().identity_hash()))
             .for_each(|state| state.leave_out());

@@ -238,10 +238,12 @@ impl Snapshot {
         self.base.as_ref().map_or(&[][..], |base| base.states()).iter()
     }
 
-    /// Every instance of the list that the stages left, those too that get no traffic now, because they are out of use.
-    pub(crate) fn members(&self) -> impl Iterator<Item = &Arc<InstanceState>> {
+    /// Every instance of the list that the stages left, those too that get no traffic now, because they are out of use; and
+    /// whether the list has it for usable, whatever its calls showed.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (&Arc<InstanceState>, bool)> {
         let divided = self.spread.members();
-        let whole = if divided.is_some() { None } else { Some(self.all_instances()) };
+        let whole =
+            if divided.is_some() { None } else { Some(self.all_instances().map(|state| (state, true))) };
         divided.into_iter().flatten().chain(whole.into_iter().flatten())
     }
 

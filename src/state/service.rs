@@ -32,8 +32,9 @@ pub(crate) trait Sink: Send + Sync {
         quiet: bool,
     );
 
-    /// Hands `look` every instance of the newest list, those that are out of use included.
-    fn each(&self, look: &mut dyn FnMut(&Arc<InstanceState>));
+    /// Hands `look` every instance of the newest list, those that are out of use included; and whether the list has it for
+    /// usable, whatever its calls showed.
+    fn each(&self, look: &mut dyn FnMut(&Arc<InstanceState>, bool));
 
     /// An instance is out of use, or back.
     fn fitness_changed(self: Arc<Self>);
@@ -164,7 +165,7 @@ impl ServiceState {
     pub(crate) fn set_ejection_off(&self, off: bool) {
         self.outliers.suspend(off);
         if let Some(sink) = self.sink().filter(|_| off) {
-            sink.each(&mut |state| state.pardon());
+            sink.each(&mut |state, _| state.pardon());
         }
     }
 
@@ -173,7 +174,7 @@ impl ServiceState {
         let entered = self.outliers.panic(panic);
         let mut back = false;
         if let Some(sink) = self.sink().filter(|_| entered) {
-            sink.each(&mut |state| back |= state.let_back());
+            sink.each(&mut |state, _| back |= state.let_back());
         }
         if back {
             self.outliers.rest(self.now());

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use evenkeel::config::{LiveProperties, OutlierDetectionProperties, Override, Properties};
+use evenkeel::health::HealthCheck;
 use evenkeel::observe::{ChangeKind, InstanceCondition};
 use evenkeel::policy::RoundRobin;
 use evenkeel::{Failure, LoadBalancer, LoadBalancers, Outcome, ServiceInstance, SupplierBuilder};
@@ -99,6 +100,33 @@ async fn lbs_a_priority_whose_probing_call_fails_loses_its_traffic_again() {
     advance(0.1).await;
     assert_eq!(lb.status().counts.ejected, 1);
     assert_eq!((usable(&lb), first(&lb).await), (0, 0));
+}
+
+/// Half of those that pass their health check stay in use, and not half of all.
+#[tokio::test(start_paused = true)]
+async fn lbs_who_fails_its_health_check_is_none_of_those_that_stay() {
+    for divided in [false, true] {
+        let probe = Fake::new();
+        for id in ["f", "g", "h", "i", "j"] {
+            probe.set(id, Some(0), false);
+        }
+        let check = HealthCheck::new(probe.clone()).with_interval(Duration::from_secs(5));
+        let chain = SupplierBuilder::new("orders").with_instances(list("a b c d e f g h i j")).with_seed(7);
+        let chain = chain.with_health_checks(check);
+        let chain = if divided { chain.with_panic_threshold(10) } else { chain };
+        let lb = LoadBalancer::builder(chain.build().unwrap())
+            .outlier_detection(lavish().with_min_available_percent(50))
+            .build();
+        pick(&lb).await;
+        advance(1.0).await;
+        for id in ["a", "b", "c", "d"] {
+            for _ in 0..5 {
+                lease(&lb, id).await.complete(BAD);
+            }
+            advance(3.0).await;
+        }
+        assert_eq!(lb.status().counts.ejected, 2, "of five; divided: {divided}");
+    }
 }
 
 /// Who a panic lets back is usable again, which may end it: it does not begin anew with the next calls.

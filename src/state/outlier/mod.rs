@@ -264,7 +264,7 @@ impl Outliers {
         }
         let service = state.shared_service();
         // The while begins now: what was well before says nothing.
-        each(service, &mut |state| {
+        each(service, &mut |state, _| {
             state.take_window(false);
         });
         self.arm(service, interval);
@@ -287,8 +287,11 @@ impl Outliers {
         };
         let (mut states, mut windows, mut busy) = (Vec::new(), Vec::new(), false);
         let mut crowd = Crowd::default();
-        each(service, &mut |state| {
-            crowd.add(state);
+        each(service, &mut |state, listed| {
+            // Who fails its health check is no part of those of whom some must stay.
+            if listed {
+                crowd.add(state);
+            }
             let (window, recovering) = state.take_window(settings.time.growth == Growth::Linear);
             busy |= recovering || window.failed > 0;
             // Ejected ones are left out of the mean.
@@ -327,7 +330,7 @@ impl Outliers {
 }
 
 /// Every instance of the newest list.
-fn each(service: &ServiceState, look: &mut dyn FnMut(&Arc<InstanceState>)) {
+fn each(service: &ServiceState, look: &mut dyn FnMut(&Arc<InstanceState>, bool)) {
     if let Some(sink) = service.sink() {
         sink.each(look);
     }

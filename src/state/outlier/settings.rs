@@ -49,7 +49,7 @@ impl EjectionTime {
     pub(crate) fn drawn(self, times: u32, random: u64) -> Duration {
         let jitter = u64::try_from(self.jitter.as_nanos()).unwrap_or(u64::MAX);
         #[allow(clippy::cast_possible_truncation)] // the upper half of the product is below the jitter
-        let more = (u128::from(random) * u128::from(jitter) >> 64) as u64;
+        let more = ((u128::from(random) * u128::from(jitter)) >> 64) as u64;
         self.of(times).saturating_add(Duration::from_nanos(more))
     }
 }
