@@ -96,6 +96,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::approx_constant)] // a row of a table
     fn lbs_slow_start_table() {
         for (aggression, row) in [
             (0.5, [0.1, 0.1, 0.1, 0.1, 0.1, 0.25, 0.5625, 0.9669]),

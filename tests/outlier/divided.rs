@@ -6,7 +6,9 @@ use evenkeel::config::{LiveProperties, OutlierDetectionProperties, Override, Pro
 use evenkeel::health::HealthCheck;
 use evenkeel::observe::{ChangeKind, InstanceCondition};
 use evenkeel::policy::RoundRobin;
-use evenkeel::{Failure, LoadBalancer, LoadBalancers, Outcome, ServiceInstance, SupplierBuilder};
+use evenkeel::{
+    Failure, InstanceState, LoadBalancer, LoadBalancers, Outcome, ServiceInstance, SupplierBuilder,
+};
 
 use super::ejection::{call, lease, over_n, state};
 use crate::support::*;
@@ -39,7 +41,7 @@ async fn first(lb: &LoadBalancer) -> usize {
 async fn lbs_a_priority_loses_traffic_with_its_instances_and_gets_it_back() {
     let all = ["a1", "a2", "a3", "a4"].map(|id| at(id, 0)).into_iter();
     let all = all.chain(["b1", "b2", "b3", "b4"].map(|id| at(id, 1))).collect();
-    let lb = balancer(|chain| chain.with_priorities(), all);
+    let lb = balancer(SupplierBuilder::with_priorities, all);
     assert_eq!(first(&lb).await, 100);
     // 140 x 3/4 is enough; 140 x 2/4 is 70, 140 x 1/4 is 35.
     for (id, share) in [("a1", 100), ("a2", 70), ("a3", 35)] {
@@ -87,7 +89,7 @@ fn usable(lb: &LoadBalancer) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn lbs_a_priority_whose_probing_call_fails_loses_its_traffic_again() {
-    let lb = balancer(|chain| chain.with_priorities(), vec![at("a", 0), at("b", 1), at("c", 1)]);
+    let lb = balancer(SupplierBuilder::with_priorities, vec![at("a", 0), at("b", 1), at("c", 1)]);
     for _ in 0..5 {
         lease(&lb, "a").await.complete(BAD);
     }
@@ -175,7 +177,7 @@ async fn an_operator_switches_ejection_off_and_it_comes_back_on_by_itself() {
     assert!(eject(&lb).await);
     let off = Override::ejection_off().because("a bad rollout of our own").lasting(Duration::from_secs(60));
     lb.override_with(off).unwrap();
-    assert!(!state(&lb, "2", |state| state.is_skipped()), "who is out is let back");
+    assert!(!state(&lb, "2", InstanceState::is_skipped), "who is out is let back");
     assert!(!eject(&lb).await, "nobody is ejected");
     advance(60.1).await;
     lease(&lb, "2").await.complete(GOOD);

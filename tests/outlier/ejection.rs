@@ -196,7 +196,7 @@ async fn lbs_the_success_rate_names_who_is_far_below_the_others() {
     lease(&lb, "9").await.complete(BAD);
     let mut nines = 0_u32;
     for _ in 0..1_100 {
-        let well = nines % 5 == 0;
+        let well = nines.is_multiple_of(5);
         nines += u32::from(call(&lb, |id| if id == "9" && !well { BAD } else { GOOD }).await == "9");
     }
     assert_eq!(ejected(&lb), Vec::<String>::new(), "not before the interval ends");
@@ -244,7 +244,7 @@ async fn lbs_f6_one_of_twenty_that_fails_every_other_call_is_gone_within_two_int
     let mut gone = None;
     for step in 0..200 {
         for _ in 0..22 * 10 {
-            let good = calls % 2 == 0;
+            let good = calls.is_multiple_of(2);
             let id = call(&lb, |id| if id == "7" && !good { BAD } else { GOOD }).await;
             calls += u32::from(id == "7");
         }
@@ -262,8 +262,9 @@ async fn lbs_f6_one_of_twenty_that_fails_every_other_call_is_gone_within_two_int
 async fn lbs_f10_a_server_that_flaps_is_out_for_longer_each_time() {
     let lb = over_n(10, OutlierDetectionProperties::on(), RoundRobin::default());
     let start = tokio::time::Instant::now();
-    let bad =
-        |id: &str| id == "4" && start.elapsed().as_secs() < 300 && start.elapsed().as_secs() / 2 % 2 == 0;
+    let bad = |id: &str| {
+        id == "4" && start.elapsed().as_secs() < 300 && (start.elapsed().as_secs() / 2).is_multiple_of(2)
+    };
     let mut outs = Vec::new();
     let mut was = false;
     for _ in 0..400 * 20 {

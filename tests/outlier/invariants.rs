@@ -89,7 +89,9 @@ proptest! {
                 let allowed = (n * percent as usize / 100).max(usize::from(percent > 0)).min(n / 2);
                 prop_assert!(out <= allowed, "{} of {} are out, {} may be", out, n, allowed);
             }
-            running.into_iter().for_each(|choice| choice.complete(Outcome::Success));
+            for choice in running {
+                choice.complete(Outcome::Success);
+            }
             prop_assert_eq!(lb.in_flight(), 0);
             // Longer than the longest ejection: one good answer each brings everybody back.
             tokio::time::sleep(Duration::from_secs(400)).await;
