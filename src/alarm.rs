@@ -28,25 +28,35 @@ impl Alarm {
         after: Duration,
         target: Arc<W>,
     ) {
+        if !self.set(runtime, after, &target) {
+            target.wake();
+        }
+    }
+
+    /// The same for who holds a lock that `target` may need: where [`arm`](Self::arm) rings at once, nothing rings, and this is
+    /// false.
+    #[must_use]
+    pub(crate) fn set<W: Wake + Send + Sync + 'static>(
+        &self,
+        runtime: &Handle,
+        after: Duration,
+        target: &Arc<W>,
+    ) -> bool {
         let armed = catch_unwind(AssertUnwindSafe(|| {
             let _guard = runtime.enter();
             let mut sleep = Box::pin(unconstrained(tokio::time::sleep(after)));
-            let waker = Waker::from(Arc::clone(&target));
+            let waker = Waker::from(Arc::clone(target));
             match sleep.as_mut().poll(&mut Context::from_waker(&waker)) {
                 Poll::Pending => Some(sleep),
                 Poll::Ready(()) => None,
             }
         }));
-        let (sleep, now) = match armed {
-            Ok(Some(sleep)) => (Some(sleep), false),
-            Ok(None) | Err(_) => (None, true),
-        };
+        let sleep = armed.ok().flatten();
+        let is_set = sleep.is_some();
         // The old one is dropped outside the lock: that takes a lock of the timer driver.
         let old = std::mem::replace(&mut *self.0.lock(), sleep);
         drop(old);
-        if now {
-            target.wake();
-        }
+        is_set
     }
 
     /// Stops it.
@@ -117,5 +127,7 @@ mod tests {
         assert_eq!(count.get(), 1, "a timer of a runtime that goes away");
         alarm.arm(&handle, Duration::from_secs(35), Arc::clone(&count));
         assert_eq!(count.get(), 2, "a timer on a runtime that is gone");
+        assert!(!alarm.set(&handle, Duration::from_secs(35), &count));
+        assert_eq!(count.get(), 2, "who holds a lock is told instead");
     }
 }

@@ -29,7 +29,7 @@ fn with_one(fault: Fault, clients: usize) -> Simulation {
         .with_seed(7)
 }
 
-#[allow(clippy::needless_pass_by_value)] // it is made in the call
+#[allow(clippy::needless_pass_by_value)] // it is cloned for each client
 fn share<P: Policy + Clone>(simulation: &Simulation, policy: P) -> f64 {
     simulation.run(|| policy.clone()).unwrap().share(0)
 }

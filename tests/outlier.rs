@@ -10,5 +10,7 @@ mod divided;
 mod ejection;
 #[path = "outlier/invariants.rs"]
 mod invariants;
+#[path = "outlier/runtimes.rs"]
+mod runtimes;
 #[path = "outlier/slow_start.rs"]
 mod slow_start;

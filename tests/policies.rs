@@ -42,6 +42,39 @@ fn with_policy(chain: SupplierBuilder, policy: &std::sync::Arc<dyn Policy>) -> L
     LoadBalancer::builder(chain.build().unwrap()).policy_arc(std::sync::Arc::clone(policy)).build()
 }
 
+/// Three of a hundred are in use: one behind a row of 48, one behind a row of 49, and one behind nobody.
+#[tokio::test(start_paused = true)]
+async fn who_stands_behind_a_long_row_of_unfit_ones_has_a_share_like_the_others() {
+    use std::sync::Arc;
+
+    use evenkeel::policy::{AvailabilityFiltering, PeakEwma};
+    let names: Vec<String> = (0..100).map(|at| format!("i{at}")).collect();
+    let policies: [Arc<dyn Policy>; 5] = [
+        Arc::new(RandomPick),
+        Arc::new(RoundRobin::default()),
+        Arc::new(LeastRequest),
+        Arc::new(PeakEwma::default()),
+        Arc::new(AvailabilityFiltering::default().with_active_limit(5)),
+    ];
+    let kept = ["i50", "i99", "i0"];
+    for policy in policies {
+        let chain = SupplierBuilder::new("orders").with_instances(list(&names.join(" "))).with_seed(7);
+        let lb = with_policy(chain, &policy);
+        let mut out = 0;
+        while out < 97 {
+            let choice = lb.choose(&Request::EMPTY).await.unwrap();
+            let skips = !kept.contains(&choice.instance().id());
+            out += usize::from(skips);
+            choice.complete(if skips { Outcome::Failure(Failure::Connect) } else { Outcome::Success });
+        }
+        let picked = picks(&lb, 9_000).await;
+        for id in kept {
+            let count = count(&picked, id);
+            assert!((2_650..=3_350).contains(&count), "{}: {count} of 9000 to {id}", policy.name());
+        }
+    }
+}
+
 fn weighted(list: Vec<ServiceInstance>) -> SupplierBuilder {
     SupplierBuilder::new("orders").with_base(FixedSupplier::new(orders(), list)).with_seed(7).with_weights()
 }

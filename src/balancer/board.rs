@@ -232,12 +232,12 @@ impl Board {
         let Usable { list: usable, standings, reason, why, open } = control.chain.usable(named, service);
         let was_open = std::mem::replace(&mut control.open, open);
         let policy = self.policy();
-        let (members, differs) = self.members(control, usable, standings, &*policy);
-        changed |= differs;
+        let (members, differ) = self.members(control, usable, standings, &*policy);
+        changed |= differ;
         let uids: Vec<u64> = members.iter().map(|member| member.uid).collect();
         control.registry.sweep(&uids, now);
         let mut crowd = Crowd::default();
-        for member in &members {
+        for member in members.iter().filter(|member| member.listed.is_available()) {
             crowd.add(&member.state);
         }
         self.service.outliers().count(crowd);
@@ -265,8 +265,6 @@ impl Board {
             before: current.as_deref(),
             spread,
         };
-        let everybody =
-            build.spread.is_on().then(|| members.iter().map(|one| Arc::clone(&one.state)).collect());
         let (root, base) = build.tree(&members);
         let spread = build.spread;
         control.cursors = build.new;
@@ -283,7 +281,6 @@ impl Board {
             spread,
             told: control.chain.requests.iter().any(|stage| stage.wants_picks()),
             confirmed: Confirmed::new(now, origin),
-            everybody,
         });
         self.tell(&snapshot, origin);
         let panic = snapshot.distribution().is_some_and(crate::supplier::DistributionReport::is_panic);
@@ -292,14 +289,13 @@ impl Board {
         self.changes.send_replace(control.version);
         // In panic everybody is used, and who judges by calls is more likely wrong.
         self.service.set_panic(panic);
-        if let Some(meters) = self.calls().meters.as_ref() {
+        if let Some(meters) = &self.calls().meters {
             measured::publish(self, control, meters);
         }
         true
     }
 
-    /// The states of a list, told what is to be heard of them, in the order of first sight: a reordered list is no change. And
-    /// whether any instance differs from what was known of it.
+    /// The instances that the stages left, in the order of first sight, each told what to keep; whether one says anything new.
     fn members(
         &self,
         control: &mut Control,
@@ -307,6 +303,7 @@ impl Board {
         standings: Vec<Standing>,
         policy: &dyn Policy,
     ) -> (Vec<Member>, bool) {
+        let (service, mut changed) = (self.service.id(), false);
         let needs = policy.needs();
         // Whoever hears of attempts hears how long they took.
         let (meters, heard) = {
@@ -323,7 +320,6 @@ impl Board {
         if let Some(pace) = needs.pace() {
             self.service.set_pace(pace);
         }
-        let (service, mut changed) = (self.service.id(), false);
         let mut members: Vec<Member> = Vec::with_capacity(usable.len());
         let mut standings = standings.into_iter();
         for instance in usable {
@@ -343,10 +339,12 @@ impl Board {
                 let suppressed = passed.suppressed();
                 tracing::warn!(%service, %instance, %wrong, suppressed, "a weight cannot be read: it counts as 1");
             }
-            let listed = standings.next();
-            let standing = listed.map_or_else(Standing::default, |listed| spread::standing(&state, listed));
-            members.push(Member { uid: state.uid(), state, instance, weight, standing });
+            let known = standings.next();
+            let standing = known.map_or_else(Standing::default, |known| spread::standing(&state, known));
+            let listed = known.unwrap_or_default();
+            members.push(Member { uid: state.uid(), state, instance, weight, standing, listed });
         }
+        // The order of first sight: a reordered list is no change.
         if !members.is_sorted_by_key(|member| member.uid) {
             members.sort_unstable_by_key(|member| member.uid);
         }

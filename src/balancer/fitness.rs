@@ -88,7 +88,8 @@ pub(super) fn warmth(properties: &SlowStartProperties) -> Option<Warmth> {
 pub(super) fn warm_up(list: &List, members: &[Member], before: Option<&Snapshot>, first: bool) {
     let left: Vec<_> = before
         .into_iter()
-        .flat_map(Snapshot::everybody)
+        .flat_map(Snapshot::members)
+        .map(|(state, _)| state)
         .filter(|state| members.binary_search_by_key(&state.uid(), |member| member.uid).is_err())
         .collect();
     if !left.is_empty() {
@@ -98,7 +99,10 @@ pub(super) fn warm_up(list: &List, members: &[Member], before: Option<&Snapshot>
             .for_each(|state| state.leave_out());
     }
     for member in members {
-        if member.state.let_in() && !first {
+        if !member.listed.is_available() {
+            // Where traffic is divided, who fails its health check stays among the members.
+            member.state.leave_out();
+        } else if member.state.let_in() && !first {
             member.state.warm_up();
         }
     }

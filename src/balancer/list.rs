@@ -21,6 +21,8 @@ pub(super) struct Member {
     pub(super) instance: ServiceInstance,
     pub(super) weight: Weight,
     pub(super) standing: Standing,
+    /// How it would stand if its calls told nothing.
+    pub(super) listed: Standing,
 }
 
 /// How many entries that left are passed over to find the next one that stayed, and how many may be missed in a row before

@@ -420,9 +420,9 @@ impl Sink for Driver<Board> {
         }
     }
 
-    fn each(&self, look: &mut dyn FnMut(&Arc<InstanceState>)) {
+    fn each(&self, look: &mut dyn FnMut(&Arc<InstanceState>, bool)) {
         if let Some(snapshot) = self.publish.snapshot.load_full() {
-            snapshot.everybody().iter().for_each(look);
+            snapshot.members().for_each(|(state, listed)| look(state, listed));
         }
     }
 

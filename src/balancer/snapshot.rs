@@ -37,9 +37,6 @@ pub struct Snapshot {
     pub(super) stages: Arc<[Arc<dyn RequestStage>]>,
     pub(super) told: bool,
     pub(super) confirmed: Confirmed,
-    /// Everybody who is listed and may be called, where that is more than [`base`](Self::base) has: the traffic is divided by who
-    /// is usable.
-    pub(super) everybody: Option<Box<[Arc<InstanceState>]>>,
 }
 
 /// When the list was last confirmed, and how; these change without a new list.
@@ -241,13 +238,13 @@ impl Snapshot {
         self.base.as_ref().map_or(&[][..], |base| base.states()).iter()
     }
 
-    /// Everybody whose calls say anything: also who is out of use, and therefore in no view.
-    pub(super) fn everybody(&self) -> &[Arc<InstanceState>] {
-        match (&self.everybody, &self.base) {
-            (Some(all), _) => all,
-            (None, Some(base)) => base.states(),
-            (None, None) => &[],
-        }
+    /// Every instance of the list that the stages left, those too that get no traffic now, because they are out of use; and
+    /// whether the list has it for usable, whatever its calls showed.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (&Arc<InstanceState>, bool)> {
+        let divided = self.spread.members();
+        let whole =
+            if divided.is_some() { None } else { Some(self.all_instances().map(|state| (state, true))) };
+        divided.into_iter().flatten().chain(whole.into_iter().flatten())
     }
 
     /// The weights of [`instances`](Self::instances); `None` when weights are off or all alike.

@@ -14,9 +14,32 @@ pub(super) struct Spread(Option<Box<On>>);
 #[derive(Debug)]
 struct On {
     generation: u64,
-    standings: Box<[(u64, Standing)]>,
+    /// Everybody, in the order of first sight: those too that get nothing.
+    members: Box<[Known]>,
     /// Of the whole list; `None` when that is empty.
     report: Option<DistributionReport>,
+}
+
+/// A member, with how it stands, and how it would if its calls told nothing.
+#[derive(Debug)]
+struct Known {
+    state: Arc<InstanceState>,
+    standing: Standing,
+    listed: Standing,
+}
+
+impl From<&Member> for Known {
+    fn from(member: &Member) -> Self {
+        Self { state: Arc::clone(&member.state), standing: member.standing, listed: member.listed }
+    }
+}
+
+impl PartialEq for Known {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.state, &other.state)
+            && self.standing == other.standing
+            && self.listed == other.listed
+    }
 }
 
 /// How an instance stands, by what the list says of it and by what is known of it here. The one place that decides who
@@ -42,8 +65,8 @@ pub(super) struct Divided {
 impl Spread {
     pub(super) fn of(chain: &Chain, members: &[Member]) -> Self {
         let on = chain.distribution.as_ref().map(|distribution| {
-            let standings = members.iter().map(|member| (member.uid, member.standing)).collect();
-            Box::new(On { generation: distribution.generation(), standings, report: None })
+            let members = members.iter().map(Known::from).collect();
+            Box::new(On { generation: distribution.generation(), members, report: None })
         });
         Self(on)
     }
@@ -55,10 +78,15 @@ impl Spread {
     /// Whether the same would come of both.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            (Some(a), Some(b)) => a.generation == b.generation && a.standings == b.standings,
+            (Some(a), Some(b)) => a.generation == b.generation && a.members == b.members,
             (None, None) => true,
             _ => false,
         }
+    }
+
+    /// Everybody who was divided, and whether the list has it for usable; `None` where nothing divides.
+    pub(super) fn members(&self) -> Option<impl Iterator<Item = (&Arc<InstanceState>, bool)>> {
+        Some(self.0.as_ref()?.members.iter().map(|known| (&known.state, known.listed.is_available())))
     }
 
     pub(super) fn report(&self) -> Option<&DistributionReport> {

@@ -73,7 +73,7 @@ impl View {
         let picker = policy.picker(
             &Candidates::new(&states, weights.as_deref()).after(before).within(publishing).by(random),
         );
-        let set = Set { states, cursor, offsets: [0, 0] };
+        let set = Set { states, cursor, offsets: [0, 0], rehearsal: None };
         let mut view = Self { set, weights, picker, stood: [Stand::default(); 2], wider };
         for wheel in [0, 1] {
             let cursor = &view.set.cursor;

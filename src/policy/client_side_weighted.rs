@@ -209,7 +209,8 @@ impl Scheduler {
     fn turn(&self, cx: &mut PickCx<'_>) -> usize {
         loop {
             let turn = cx.turn();
-            if turn.is_multiple_of(LOOK) {
+            // A rehearsal goes by the weights at hand, and leaves it to a call to make others.
+            if turn.is_multiple_of(LOOK) && !cx.rehearses() {
                 let now = cx.now();
                 self.weigh(now, |at| cx.state(at));
             }
@@ -221,6 +222,10 @@ impl Scheduler {
 }
 
 impl Picker for Scheduler {
+    fn rehearses(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         preferring(cx, false, |cx| self.turn(cx), |cx, at| !cx.state(at).is_failing())

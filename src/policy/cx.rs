@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crate::random::{Random, below, mix};
+use crate::random::{Random, mix};
 use crate::state::{Decay, InstanceState};
 use crate::sync::{AtomicU64, Ordering};
 use crate::{Request, Tried};
@@ -42,6 +42,8 @@ pub(crate) struct Set {
     pub(crate) cursor: Arc<Cursor>,
     /// Of the wheel of first attempts, and of the other.
     pub(crate) offsets: [u64; 2],
+    /// Where the wheels stood when a report copied them, to pick without effect; `None` of a set that calls are picked from.
+    pub(crate) rehearsal: Option<[u64; 2]>,
 }
 
 /// What makes a pick more than the common one: a first attempt at what is usable.
@@ -121,12 +123,23 @@ impl<'a> PickCx<'a> {
     /// The same on wheels that the policy keeps by itself.
     #[inline]
     pub(crate) fn turn_on(&mut self, wheels: &Cursor) -> u64 {
-        let wheel = match self.rule {
+        let (wheel, which) = match self.rule {
             Some(rule) if rule.level != Level::Fit => return self.random(),
-            Some(Rule { tried: Some(_), .. }) => &wheels.retry,
-            _ => &wheels.first,
+            Some(Rule { tried: Some(_), .. }) => (&wheels.retry, 1),
+            _ => (&wheels.first, 0),
         };
+        if let Some(stood) = self.set.rehearsal {
+            let copy = [&self.set.cursor.first, &self.set.cursor.retry][which];
+            let turned = copy.fetch_add(1, Ordering::Relaxed).wrapping_sub(stood[which]);
+            return wheel.load(Ordering::Relaxed).wrapping_add(turned);
+        }
         wheel.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether no call follows: then a picker notes nothing.
+    #[inline]
+    pub(crate) fn rehearses(&self) -> bool {
+        self.set.rehearsal.is_some()
     }
 
     /// What an answer of the instance at `index` takes, in nanoseconds: a mean that jumps to every peak and forgets it, but at
@@ -215,8 +228,8 @@ impl<'a> PickCx<'a> {
         self.rule.is_some_and(|rule| rule.level != Level::Fit)
     }
 
-    /// Draws with `draw` until an instance fits, at most 16 times, then searches all of them from a random one on. One that
-    /// warms up is passed over more often.
+    /// Draws with `draw` until an instance fits, at most 16 times, then takes any of those that fit. One that warms up is passed
+    /// over more often.
     #[inline]
     pub fn first_fit(&mut self, mut draw: impl FnMut(&mut Self) -> usize) -> Option<usize> {
         if self.rule.is_some() {
@@ -246,9 +259,32 @@ impl<'a> PickCx<'a> {
     }
 
     #[cold]
-    pub(crate) fn search(&mut self) -> Option<usize> {
-        let n = self.len();
-        let from = below(self.random(), n);
-        (0..n).map(|step| (from + step) % n).find(|index| self.fits(*index))
+    fn search(&mut self) -> Option<usize> {
+        self.any(|_, _| true)
+    }
+
+    /// Any of those that fit and that `accepts`, each as likely as the others, who warms up with its part. One pass, in which each
+    /// takes the place of those before it with the chance that its part is of all. To walk on from a random place instead would
+    /// send whatever falls into a row of unfit ones to the first behind it.
+    #[cold]
+    pub(crate) fn any(&mut self, accepts: impl Fn(&Self, usize) -> bool) -> Option<usize> {
+        let chance = self.random();
+        let (mut found, mut total) = (None, 0.0_f32);
+        for at in 0..self.len() {
+            if !self.fits(at) || !accepts(self, at) {
+                continue;
+            }
+            let part = self.part(at);
+            total += part;
+            if found.is_none() || unit(mix(chance ^ at as u64)) * total < part {
+                found = Some(at);
+            }
+        }
+        found
+    }
+
+    /// The part of its share that the instance at `index` is to get of this pick.
+    pub(crate) fn part(&mut self, index: usize) -> f32 {
+        if self.spares_nobody() { 1.0 } else { self.warmth(index) }
     }
 }

@@ -73,9 +73,9 @@ fn better_with_care(
                 return Some(warmer(cx, a, b));
             }
             (true, true) => return Some(if less_loaded(cx, b, a) { b } else { a }),
-            (true, false) => return Some(a),
-            (false, true) => return Some(b),
-            (false, false) => {}
+            (true, false) if cx.is_warm(a) => return Some(a),
+            (false, true) if cx.is_warm(b) => return Some(b),
+            _ => {}
         }
     }
     cx.first_fit(|cx| below(cx.random(), cx.len()))

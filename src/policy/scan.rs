@@ -47,7 +47,8 @@ impl Weights {
 /// The least loaded that fits. `load` is never NaN.
 ///
 /// One pass, without memory: of equals the next one takes the place of the ones before with the chance that its part of their
-/// weight is. Whether one fits is asked only of who would win.
+/// weight is. Whether one fits is asked only of who would win. Who warms up counts as more loaded, and among equals as lighter,
+/// by the part of its share that it gets.
 #[inline]
 pub(super) fn least(
     cx: &mut PickCx<'_>,
@@ -58,10 +59,16 @@ pub(super) fn least(
     let chance = cx.random();
     let (mut best, mut least, mut total) = (None, f64::INFINITY, 0_u64);
     for at in 0..cx.len() {
-        let weight = weights.at(at);
-        let load = load(cx, at);
+        let mut weight = weights.at(at);
+        let mut load = load(cx, at);
         if (load > least && best.is_some()) || weight == 0 || !cx.fits(at) {
             continue;
+        }
+        if cx.state(at).is_warming() {
+            (load, weight) = cold(cx, at, load, weight);
+            if load > least && best.is_some() {
+                continue;
+            }
         }
         if load < least || best.is_none() {
             (best, least, total) = (Some(at), load, weight);
@@ -76,12 +83,20 @@ pub(super) fn least(
     best
 }
 
+/// Load and weight of one that warms up.
+#[cold]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // weights below 2^42
+fn cold(cx: &mut PickCx<'_>, at: usize, load: f64, weight: u64) -> (f64, u64) {
+    let part = f64::from(cx.part(at));
+    (load / part, ((weight as f64 * part) as u64).max(1))
+}
+
 /// How many turns are taken for an instance that is well; see the turns of a rotation.
 const TURNS: usize = 16;
 
-/// Draws with `draw` until an instance fits that `accepts`, at most 16 times. If there is none, and `all`, as many are drawn
-/// by chance, and then everybody is asked. Else it is one of those that fitted, by chance: the wheel took as many turns for each pick, and a
-/// number of instances that divides them would send every call to one.
+/// Draws with `draw` until an instance fits that `accepts`, at most 16 times; one that warms up is passed over more often. If there
+/// is none, and `all`, as many are drawn by chance, and then everybody is asked. Else it is one of those that fitted, by chance: the
+/// wheel took as many turns for each pick, and a number of instances that divides them would send every call to one.
 #[inline]
 pub(super) fn preferring(
     cx: &mut PickCx<'_>,
@@ -90,7 +105,8 @@ pub(super) fn preferring(
     accepts: impl Fn(&PickCx<'_>, usize) -> bool,
 ) -> Option<usize> {
     let first = draw(cx);
-    if cx.fits(first) && accepts(cx, first) {
+    if cx.rule.is_none() && cx.state(first).is_plain() && accepts(cx, first) {
+        // Nearly every pick ends here.
         return Some(first);
     }
     let (mut any, mut fitted) = (None, 0);
@@ -99,7 +115,7 @@ pub(super) fn preferring(
         if turn > 0 {
             at = draw(cx);
         }
-        if !cx.fits(at) {
+        if !cx.fits(at) || !cx.is_warm(at) {
             continue;
         }
         if accepts(cx, at) {
@@ -111,16 +127,15 @@ pub(super) fn preferring(
         }
     }
     if all {
-        // By chance first: whoever stands behind a row of those that do not would else be met by all who start in it.
+        // By chance first, which is nearly always enough.
         let n = cx.len();
         for _ in 0..TURNS {
             let at = below(cx.random(), n);
-            if cx.fits(at) && accepts(cx, at) {
+            if cx.fits(at) && cx.is_warm(at) && accepts(cx, at) {
                 return Some(at);
             }
         }
-        let from = below(cx.random(), n);
-        let found = (0..n).map(|step| (from + step) % n).find(|at| cx.fits(*at) && accepts(cx, *at));
+        let found = cx.any(&accepts);
         if found.is_some() {
             return found;
         }

@@ -43,7 +43,12 @@ impl Set {
             weights.map(|weights| weights.iter().map(|weight| Weight::new(*weight).unwrap()).collect());
         let picker = policy.picker(&Candidates::new(&states, weights.as_deref()));
         let start = policy.start(5);
-        let set = super::cx::Set { states, cursor: Arc::new(Cursor::default()), offsets: [start, start] };
+        let set = super::cx::Set {
+            states,
+            cursor: Arc::new(Cursor::default()),
+            offsets: [start, start],
+            rehearsal: None,
+        };
         Self { inner: set, weights, picker, random: Random::new(Some(3)) }
     }
 

@@ -379,12 +379,13 @@ impl InstanceState {
             }
             return;
         };
-        state.flags.fetch_or(FAILING, Ordering::Relaxed);
         let row = state.tally.failed(kind);
         // Skipped, it is out of use, which is more than any load.
         if kind != Kind::Connect {
             Self::weigh_down(state);
         }
+        // Last: a good answer that finds it ends what was noted above, and one before it must not leave that behind for ever.
+        state.flags.fetch_or(FAILING, Ordering::AcqRel);
         state.service.outliers().failed(state, outcome, row);
     }
 
@@ -430,21 +431,22 @@ impl InstanceState {
             return;
         }
         let mut skip = self.skip.lock();
-        self.flags.fetch_and(!FAILING, Ordering::Relaxed);
+        self.flags.fetch_and(!FAILING, Ordering::AcqRel);
         self.tally.succeeded();
         self.phantom.end();
         self.relief.cancel();
-        let counted = std::mem::take(&mut skip.rows) > 0;
+        // Told only if it was told that they began: of one that was skipped, it is told that it is back.
+        let was_told = std::mem::take(&mut skip.rows) > 0;
         self.forgive(&mut skip);
         skip.relieved = None;
         if !self.fitness.is_skipped() {
             skip.since = None;
         }
         drop(skip);
-        // One that was skipped is told of as back.
-        if counted {
-            self.service.note(ChangeKind::Well, Some(&self.instance()), "a good answer");
+        if !was_told {
+            return;
         }
+        self.service.note(ChangeKind::Well, Some(&self.instance()), "a good answer");
     }
 }
 

@@ -32,8 +32,9 @@ pub(crate) trait Sink: Send + Sync {
         quiet: bool,
     );
 
-    /// Hands `look` every instance that some request may get.
-    fn each(&self, look: &mut dyn FnMut(&Arc<InstanceState>));
+    /// Hands `look` every instance of the newest list, those that are out of use included; and whether the list has it for
+    /// usable, whatever its calls showed.
+    fn each(&self, look: &mut dyn FnMut(&Arc<InstanceState>, bool));
 
     /// An instance is out of use, or back.
     fn fitness_changed(self: Arc<Self>);
@@ -164,7 +165,7 @@ impl ServiceState {
     pub(crate) fn set_ejection_off(&self, off: bool) {
         self.outliers.suspend(off);
         if let Some(sink) = self.sink().filter(|_| off) {
-            sink.each(&mut |state| state.pardon());
+            sink.each(&mut |state, _| state.pardon());
         }
     }
 
@@ -174,7 +175,7 @@ impl ServiceState {
             return;
         }
         if let Some(sink) = self.sink() {
-            sink.each(&mut |state| if panic { state.use_for_now() } else { state.end_use_for_now() });
+            sink.each(&mut |state, _| if panic { state.use_for_now() } else { state.end_use_for_now() });
         }
     }
 

@@ -153,15 +153,18 @@ impl Statistics {
     }
 
     /// Since the window began, which begins anew when it is older than `period` nanoseconds: that look still gets
-    /// nothing, and so does everybody until the next answer.
-    pub(crate) fn window(&self, now: u64, period: u64) -> Answers {
+    /// nothing, and so does everybody until the next answer. A look that is `dry` says the same and begins nothing.
+    pub(crate) fn window(&self, now: u64, period: u64, dry: bool) -> Answers {
         let Window { since, good, bad } = &self.window;
         let all = self.lifetime();
         let began = since.load(Ordering::Relaxed);
         let step = |from| since.compare_exchange(from, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if began == 0 {
-            step(0);
-        } else if now.saturating_sub(began) >= period && step(began) {
+            let _ = dry || step(0);
+        } else if now.saturating_sub(began) >= period && (dry || step(began)) {
+            if dry {
+                return Answers::default();
+            }
             good.set(all.good);
             bad.set(all.bad);
             return Answers::default();
@@ -276,7 +279,7 @@ mod tests {
     #[test]
     fn a_window_begins_anew_when_it_is_too_old() {
         let stats = Statistics::default();
-        let mean = |now| stats.window(now, 30 * S).mean(0);
+        let mean = |now| stats.window(now, 30 * S, false).mean(0);
         stats.ended(Outcome::Success, S);
         assert_eq!(mean(1), Some(1e9), "what came before the first look is in the first window");
         stats.ended(Outcome::Success, 3 * S);

@@ -3,7 +3,7 @@
 use crate::choice::{Failure, Outcome};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// What kind of failure an outcome is; a lane of [`Tally`].
+/// What kind of failure an outcome is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Connect,
@@ -36,34 +36,55 @@ impl Kind {
     }
 }
 
-/// Failures of one kind each, without a good answer between them, up to 255.
+/// Failures without a good answer between them: all of them, answers of a gateway, and those without an answer. Three numbers in
+/// one word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Row(u64);
 
+/// How many bits a number has.
+const LANE: u32 = 21;
+
 impl Row {
-    fn lane(self, kind: Kind) -> u32 {
-        u32::from(self.0.to_le_bytes()[kind as usize])
+    /// The largest number. What comes after it is the half of that, and not the same again: whoever acts at each multiple of a
+    /// threshold would else act at every failure from there on, or never again.
+    pub(crate) const MOST: u32 = (1 << LANE) - 1;
+
+    fn lane(self, at: u32) -> u32 {
+        #[allow(clippy::cast_possible_truncation)] // 21 bits
+        let lane = (self.0 >> (at * LANE)) as u32;
+        lane & Self::MOST
     }
 
     fn with(self, kind: Kind) -> Self {
-        let mut lanes = self.0.to_le_bytes();
-        lanes[kind as usize] = lanes[kind as usize].saturating_add(1);
-        Self(u64::from_le_bytes(lanes))
+        let counts = [
+            true,
+            kind == Kind::Gateway,
+            matches!(kind, Kind::Connect | Kind::Timeout | Kind::Reset | Kind::Other),
+        ];
+        let of = |(at, counts): (u32, bool)| {
+            let next = match self.lane(at) {
+                lane if !counts => lane,
+                Self::MOST => Self::MOST / 2 + 1,
+                lane => lane + 1,
+            };
+            u64::from(next) << (at * LANE)
+        };
+        Self((0..).zip(counts).map(of).sum())
     }
 
     /// Of any kind.
     pub(crate) fn all(self) -> u32 {
-        self.0.to_le_bytes().iter().map(|lane| u32::from(*lane)).sum()
+        self.lane(0)
     }
 
     /// Answers of a gateway.
     pub(crate) fn gateway(self) -> u32 {
-        self.lane(Kind::Gateway)
+        self.lane(1)
     }
 
     /// Those without an answer.
     pub(crate) fn local(self) -> u32 {
-        [Kind::Connect, Kind::Timeout, Kind::Reset, Kind::Other].map(|kind| self.lane(kind)).iter().sum()
+        self.lane(2)
     }
 }
 
@@ -175,10 +196,25 @@ mod tests {
         for _ in 0..300 {
             tally.failed(Kind::Server);
         }
-        assert_eq!(tally.row().all(), 255, "a lane does not run into the next");
+        assert_eq!(tally.row().all(), 300);
         for good in [Outcome::Success, Outcome::Status(404), Outcome::Grpc(5), Outcome::Cancelled] {
             assert_eq!(Kind::of(good), None);
         }
+    }
+
+    #[test]
+    fn a_row_without_end_passes_each_multiple_of_a_threshold_and_no_lane_runs_into_the_next() {
+        let last = (0..Row::MOST).fold(Row::default(), |row, _| row.with(Kind::Gateway));
+        assert_eq!((last.all(), last.gateway(), last.local()), (Row::MOST, Row::MOST, 0));
+        let next: Vec<_> = (0..4)
+            .scan(last, |row, _| {
+                *row = row.with(Kind::Timeout);
+                Some((row.all(), row.gateway(), row.local()))
+            })
+            .collect();
+        let half = 1 << 20;
+        let wanted = [(half, 1), (half + 1, 2), (half + 2, 3), (half + 3, 4)];
+        assert_eq!(next, wanted.map(|(all, local)| (all, Row::MOST, local)));
     }
 
     #[test]

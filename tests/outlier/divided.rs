@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use evenkeel::config::{OutlierDetectionProperties, Override};
+use evenkeel::config::{LiveProperties, OutlierDetectionProperties, Override, Properties};
+use evenkeel::health::HealthCheck;
 use evenkeel::observe::{ChangeKind, InstanceCondition};
 use evenkeel::policy::RoundRobin;
-use evenkeel::{InstanceState, LoadBalancer, Outcome, ServiceInstance, SupplierBuilder};
+use evenkeel::{
+    Failure, InstanceState, LoadBalancer, LoadBalancers, Outcome, ServiceInstance, SupplierBuilder,
+};
 
 use super::ejection::{call, lease, over_n, state};
 use crate::support::*;
@@ -98,6 +101,70 @@ async fn lbs_in_panic_the_ejected_are_used_and_nobody_is_ejected() {
     assert!(seen.contains(&ChangeKind::PanicOn) && seen.contains(&ChangeKind::Ejected), "{seen:?}");
 }
 
+/// How many of the first priority count as usable.
+fn usable(lb: &LoadBalancer) -> usize {
+    lb.snapshot().unwrap().distribution().unwrap().priorities()[0].healthy
+}
+
+#[tokio::test(start_paused = true)]
+async fn lbs_a_priority_whose_probing_call_fails_loses_its_traffic_again() {
+    let lb = balancer(SupplierBuilder::with_priorities, vec![at("a", 0), at("b", 1), at("c", 1)]);
+    for _ in 0..5 {
+        lease(&lb, "a").await.complete(BAD);
+    }
+    advance(0.1).await;
+    assert_eq!((usable(&lb), first(&lb).await), (0, 0));
+    // Due for its probing call, it has its share.
+    advance(30.0).await;
+    assert_eq!(usable(&lb), 1);
+    assert_eq!(call(&lb, |_| BAD).await, "a");
+    advance(0.1).await;
+    assert_eq!(lb.status().counts.ejected, 1);
+    assert_eq!((usable(&lb), first(&lb).await), (0, 0));
+}
+
+/// Half of those that pass their health check stay in use, and not half of all.
+#[tokio::test(start_paused = true)]
+async fn lbs_who_fails_its_health_check_is_none_of_those_that_stay() {
+    for divided in [false, true] {
+        let probe = Fake::new();
+        for id in ["f", "g", "h", "i", "j"] {
+            probe.set(id, Some(0), false);
+        }
+        let check = HealthCheck::new(probe.clone()).with_interval(Duration::from_secs(5));
+        let chain = SupplierBuilder::new("orders").with_instances(list("a b c d e f g h i j")).with_seed(7);
+        let chain = chain.with_health_checks(check);
+        let chain = if divided { chain.with_panic_threshold(10) } else { chain };
+        let lb = LoadBalancer::builder(chain.build().unwrap())
+            .outlier_detection(lavish().with_min_available_percent(50))
+            .build();
+        pick(&lb).await;
+        advance(1.0).await;
+        for id in ["a", "b", "c", "d"] {
+            for _ in 0..5 {
+                lease(&lb, id).await.complete(BAD);
+            }
+            advance(3.0).await;
+        }
+        assert_eq!(lb.status().counts.ejected, 2, "of five; divided: {divided}");
+    }
+}
+
+/// Who a panic lets back is usable again, which may end it: it does not begin anew with the next calls.
+#[tokio::test(start_paused = true)]
+async fn lbs_a_panic_that_lets_bad_ones_back_does_not_come_and_go_all_the_time() {
+    let lb = balancer(|chain| chain.with_panic_threshold(50), list("a b c d"));
+    let mut to_good = 0;
+    for _ in 0..6_000 {
+        to_good += usize::from(call(&lb, |id| if id == "d" { GOOD } else { BAD }).await == "d");
+        advance(0.01).await;
+    }
+    let log = lb.change_log();
+    let panics: u32 = log.iter().filter(|one| one.kind == ChangeKind::PanicOn).map(|one| one.times).sum();
+    assert!((2..=7).contains(&panics), "{panics} panics in 60 s");
+    assert!((1_400..=2_500).contains(&to_good), "{to_good} of 6000 to the good one");
+}
+
 #[tokio::test(start_paused = true)]
 async fn status_names_the_detector_and_the_time_left() {
     let lb = over_n(10, OutlierDetectionProperties::on(), RoundRobin::default());
@@ -134,4 +201,56 @@ async fn an_operator_switches_ejection_off_and_it_comes_back_on_by_itself() {
     advance(60.1).await;
     lease(&lb, "2").await.complete(GOOD);
     assert!(eject(&lb).await, "the override is over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leaves_a_panic_by_other_settings_ejects_again() {
+    let live = LiveProperties::new(
+        Properties::default()
+            .set("panic-threshold", "80")
+            .and_then(|properties| properties.set("outlier-detection.enabled", "true"))
+            .and_then(|properties| properties.set("outlier-detection.max-ejection-percent", "100"))
+            .and_then(|properties| properties.set("outlier-detection.min-available-percent", "0"))
+            .unwrap(),
+    );
+    let all =
+        LoadBalancers::builder(Pull::always("a b c d", Duration::ZERO)).live(live.clone()).build().unwrap();
+    let lb = all.get("orders").unwrap();
+    pick(&lb).await;
+    for id in ["a", "b"] {
+        lease(&lb, id).await.complete(Outcome::Failure(Failure::Connect));
+    }
+    advance(0.1).await;
+    assert!(lb.snapshot().unwrap().distribution().unwrap().is_panic());
+    let eject = async |id: &str| {
+        for _ in 0..5 {
+            lease(&lb, id).await.complete(BAD);
+        }
+        state(&lb, id, |state| state.ejected().is_some())
+    };
+    assert!(!eject("c").await, "nobody is ejected in panic");
+    live.reload(|properties| properties.clone().set("panic-threshold", "0")).unwrap();
+    settle().await;
+    lease(&lb, "c").await.complete(GOOD);
+    assert!(eject("c").await);
+}
+
+/// Who gets no traffic is counted and looked at all the same, while the whole list is swept.
+#[tokio::test(start_paused = true)]
+async fn lbs_limits_count_those_that_the_division_leaves_out() {
+    let all = ["a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8"].map(|id| at(id, 0)).to_vec();
+    let detection = OutlierDetectionProperties::on().with_max_ejection_percent(25);
+    let chain = SupplierBuilder::new("orders").with_instances(all).with_priorities().with_seed(7);
+    let lb = LoadBalancer::builder(chain.build().unwrap()).outlier_detection(detection).build();
+    for id in ["a1", "a2", "a3", "a4"] {
+        for _ in 0..5 {
+            lease(&lb, id).await.complete(BAD);
+        }
+        // A sweep, and a division, between any two.
+        advance(3.0).await;
+        assert!(lb.status().counts.ejected <= 2, "a quarter of eight");
+    }
+    assert_eq!(lb.status().counts.ejected, 2);
+    lb.override_with(Override::ejection_off().because("all back").lasting(Duration::from_secs(60))).unwrap();
+    assert_eq!(lb.status().counts.ejected, 0);
 }

@@ -115,6 +115,15 @@ async fn lbs_one_probing_call_brings_it_back_and_its_failure_keeps_it_out_for_lo
     even(&picks(&lb, 400).await, "0 1 2 3", 100, 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn lbs_a_threshold_of_many_hundreds_is_reached() {
+    let lb = over_n(2, bare().with_consecutive_errors(700), RoundRobin::default());
+    for n in 1..=700 {
+        lease(&lb, "1").await.complete(BAD);
+        assert_eq!(ejected(&lb).len(), usize::from(n == 700), "after {n}");
+    }
+}
+
 async fn eject(lb: &LoadBalancer, id: &str) {
     for _ in 0..5 {
         lease(lb, id).await.complete(BAD);

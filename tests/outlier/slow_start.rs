@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::config::{OutlierDetectionProperties, SlowStartProperties};
+use evenkeel::health::HealthCheck;
 use evenkeel::policy::{
-    HashKey, LeastRequest, Maglev, PeakEwma, Policy, RandomPick, Rendezvous, RingHash, RoundRobin,
+    AvailabilityFiltering, BestAvailable, ClientSideWeightedRoundRobin, HashKey, LeastActive, LeastRequest,
+    Maglev, PeakEwma, Policy, RandomPick, Rendezvous, RingHash, RoundRobin, ShortestResponse,
+    SmoothRoundRobin, WeightedResponseTime, ZoneAvoidance,
 };
 use evenkeel::{InstanceState, LoadBalancer, Outcome, Request};
 
@@ -31,9 +34,17 @@ async fn share(lb: &LoadBalancer, id: &str, n: usize) -> f64 {
 /// One new among three old: f / (3 + f) for policies that go by turns or by chance; by a hash it gets the part f of its keys.
 #[tokio::test(start_paused = true)]
 async fn lbs_one_new_among_three_old() {
-    let policies: [Arc<dyn Policy>; 5] = [
+    let policies: [Arc<dyn Policy>; 13] = [
         Arc::new(RoundRobin::default()),
         Arc::new(RandomPick),
+        Arc::new(SmoothRoundRobin::default()),
+        Arc::new(LeastActive::default()),
+        Arc::new(ShortestResponse::default()),
+        Arc::new(BestAvailable::default()),
+        Arc::new(AvailabilityFiltering::default().with_active_limit(9)),
+        Arc::new(WeightedResponseTime::default()),
+        Arc::new(ZoneAvoidance::default()),
+        Arc::new(ClientSideWeightedRoundRobin::default()),
         Arc::new(Rendezvous::new(HashKey::default())),
         Arc::new(Maglev::new(HashKey::default())),
         Arc::new(RingHash::new(HashKey::default())),
@@ -219,5 +230,26 @@ async fn lbs_one_alone_is_used_however_cold() {
         live.set(list("b")).await;
         assert_eq!(count(&picks(&lb, 50).await, "b"), 50);
         live.set(list("a")).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lbs_who_passes_its_health_check_again_warms_up_where_traffic_is_divided_too() {
+    for divided in [false, true] {
+        let probe = Fake::new();
+        let check = HealthCheck::new(probe.clone()).with_interval(Duration::from_secs(5));
+        let live = Live::new(list("a b c d e f"));
+        let chain = chain(live.source()).with_health_checks(check);
+        let chain = if divided { chain.with_panic_threshold(10) } else { chain };
+        let lb = LoadBalancer::builder(chain.build().unwrap()).slow_start(minute()).build();
+        pick(&lb).await;
+        advance(1.0).await;
+        assert!(!state(&lb, "b", InstanceState::is_warming), "the first list is warm");
+        probe.set("b", Some(0), false);
+        advance(30.0).await;
+        assert_eq!(count(&picks(&lb, 60).await, "b"), 0);
+        probe.set("b", Some(0), true);
+        advance(12.0).await;
+        assert!(state(&lb, "b", InstanceState::is_warming), "divided: {divided}");
     }
 }

@@ -99,10 +99,13 @@ fn set<'a>(sets: &'a mut HashMap<usize, Set>, view: &View) -> &'a Set {
     sets.entry(std::ptr::from_ref(view) as usize).or_insert_with(|| {
         let copy = |wheel: &AtomicU64| AtomicU64::new(wheel.load(Ordering::Relaxed));
         let cursor = &view.set.cursor;
+        let cursor = Cursor { first: copy(&cursor.first), retry: copy(&cursor.retry) };
+        let stood = [&cursor.first, &cursor.retry].map(|wheel| wheel.load(Ordering::Relaxed));
         Set {
             states: view.set.states.clone(),
-            cursor: Arc::new(Cursor { first: copy(&cursor.first), retry: copy(&cursor.retry) }),
+            cursor: Arc::new(cursor),
             offsets: view.set.offsets,
+            rehearsal: Some(stood),
         }
     })
 }

@@ -28,16 +28,15 @@ impl Subject<'_> {
                 (Status::Down, _) => InstanceCondition::Down,
                 (Status::Draining, _) => InstanceCondition::Draining,
                 (_, Some((stage, _))) if stage == "weight" => InstanceCondition::Draining,
+                // Where traffic is divided, who is out of use gets none, and no stage leaves it out.
+                (_, None) => condition.and_then(out_of_use).unwrap_or(InstanceCondition::LeftOut),
                 _ => InstanceCondition::LeftOut,
             };
         }
+        if let Some(out) = condition.and_then(out_of_use) {
+            return out;
+        }
         match condition {
-            Some(Condition { in_use: Use::Skipped | Use::Usable, ejected: Some(_), .. }) => {
-                InstanceCondition::Ejected
-            }
-            Some(Condition { in_use: Use::Skipped, .. }) => InstanceCondition::Skipped,
-            Some(Condition { in_use: Use::ProbeDue, .. }) => InstanceCondition::ProbeDue,
-            Some(Condition { in_use: Use::Probing, .. }) => InstanceCondition::Probing,
             Some(Condition { failing: true, .. }) => InstanceCondition::Failing,
             _ if self.instance.status() == Status::Draining => InstanceCondition::Draining,
             Some(Condition { warmth: Some(_), .. }) => InstanceCondition::Warming,
@@ -125,6 +124,18 @@ impl Subject<'_> {
         let why = word.or(own).unwrap_or_else(|| format!("its status is {}", self.instance.status()));
         if self.spread { format!("used, since nothing else is left; {why}") } else { why }
     }
+}
+
+/// What its calls showed, if that keeps it out of use.
+fn out_of_use(known: Condition) -> Option<InstanceCondition> {
+    Some(match (known.in_use, known.ejected) {
+        (Use::Usable, Some(_)) => InstanceCondition::Ejected,
+        (Use::Usable, None) => return None,
+        (Use::Skipped, Some(_)) => InstanceCondition::Ejected,
+        (Use::Skipped, None) => InstanceCondition::Skipped,
+        (Use::ProbeDue, _) => InstanceCondition::ProbeDue,
+        (Use::Probing, _) => InstanceCondition::Probing,
+    })
 }
 
 /// Why an instance is ejected.

@@ -106,7 +106,7 @@ impl Pool {
         if self.version.swap(list.version(), Ordering::Relaxed) == list.version() {
             return;
         }
-        let listed: HashSet<u64> = list.all_instances().map(|state| state.uid()).collect();
+        let listed: HashSet<u64> = list.members().map(|(state, _)| state.uid()).collect();
         self.clients.rcu(|clients| {
             let kept = clients.iter().filter(|(uid, _)| listed.contains(uid));
             kept.map(|(uid, client)| (*uid, client.clone())).collect::<HashMap<_, _>>()

@@ -6,7 +6,7 @@ use crate::InstanceState;
 use crate::policy::least_request::{better, distinct, two_by_weight};
 use crate::policy::scan::Weights;
 use crate::policy::tables::Alias;
-use crate::policy::{Candidates, Needs, PickCx, Picker, Policy};
+use crate::policy::{Candidates, Needs, PickCx, Picker, Policy, Scores};
 use crate::report::LoadReport;
 
 /// Of two different instances drawn at random, the one with the smaller load as Dubbo's adaptive balancing reckons it: its
@@ -139,7 +139,7 @@ struct Two {
 
 impl Two {
     fn load(&self, cx: &mut PickCx<'_>, at: usize) -> f64 {
-        let now = cx.now();
+        let (now, dry) = (cx.now(), cx.rehearses());
         let state = cx.state(at);
         // Draws by weight name nobody of weight 0.
         if self.alias.is_none() && self.weights.at(at) == 0 {
@@ -165,7 +165,8 @@ impl Two {
         // A report that does not say says 0; as a factor that would make nothing of all the rest.
         let cpu = stats.reported_cpu().map_or(1.0, |cpu| cpu.max(IDLE));
         let seen = || {
-            let mean = stats.window(now, WINDOW).mean(self.failure).or_else(|| lifetime.mean(self.failure));
+            let mean =
+                stats.window(now, WINDOW, dry).mean(self.failure).or_else(|| lifetime.mean(self.failure));
             mean.unwrap_or_default() * 1e-6
         };
         let told = stats.reported_latency().filter(|_| !state.is_failing());
@@ -179,6 +180,18 @@ impl Two {
 }
 
 impl Picker for Two {
+    fn rehearses(&self) -> bool {
+        true
+    }
+
+    fn scores(&self, cx: &mut PickCx<'_>) -> Option<Scores> {
+        let of = (0..cx.len()).map(|at| Some(self.load(cx, at))).collect();
+        Some(Scores::new(
+            "load by processors, latency and calls in flight; of two drawn by chance the smaller",
+            of,
+        ))
+    }
+
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         let draw = |cx: &mut PickCx<'_>| match &self.alias {
             Some(alias) => two_by_weight(alias, cx),
@@ -199,7 +212,7 @@ impl Picker for Two {
             of_b < of_a
         })?;
         let now = cx.now();
-        if let Some(stats) = cx.state(at).statistics() {
+        if let Some(stats) = cx.state(at).statistics().filter(|_| !cx.rehearses()) {
             stats.picked(now);
         }
         Some(at)

@@ -2,7 +2,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::policy::scan::{Ties, Weights, least};
-use crate::policy::{Candidates, Needs, PickCx, Picker, Policy};
+use crate::policy::{Candidates, Needs, PickCx, Picker, Policy, Scores};
 
 /// The instance whose next answer is expected first, of all: the mean of what answers took in the last 30 s, times the calls
 /// in flight and the one to come, per weight; of equals one by weight.
@@ -91,9 +91,9 @@ struct Scan {
 impl Scan {
     /// In nanoseconds.
     fn estimate(&self, cx: &mut PickCx<'_>, at: usize) -> f64 {
-        let now = cx.now();
+        let (now, dry) = (cx.now(), cx.rehearses());
         let state = cx.state(at);
-        let answers = state.statistics().map(|stats| stats.window(now, self.window)).unwrap_or_default();
+        let answers = state.statistics().map(|stats| stats.window(now, self.window, dry)).unwrap_or_default();
         if self.exact {
             return answers.good.mean().unwrap_or_default() * (f64::from(state.in_flight()) + 1.0);
         }
@@ -107,6 +107,19 @@ impl Scan {
 }
 
 impl Picker for Scan {
+    fn rehearses(&self) -> bool {
+        true
+    }
+
+    fn scores(&self, cx: &mut PickCx<'_>) -> Option<Scores> {
+        let mut of = Vec::with_capacity(cx.len());
+        for at in 0..cx.len() {
+            let estimate = self.estimate(cx, at);
+            of.push(Some(estimate / 1e6).filter(|_| estimate < UNKNOWN));
+        }
+        Some(Scores::new("ms until the next answer is expected, per weight; the least of all is taken", of))
+    }
+
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         least(cx, &self.weights, Ties::ByWeight, |cx, at| self.estimate(cx, at))
     }

@@ -74,6 +74,10 @@ struct Filtered {
 }
 
 impl Picker for Filtered {
+    fn rehearses(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         let turn = |cx: &mut PickCx<'_>| self.wheel.at(cx.turn());

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
 use crate::policy::scan::{Ties, Weights, least};
-use crate::policy::{Candidates, PickCx, Picker, Policy};
+use crate::policy::{Candidates, PickCx, Picker, Policy, Scores};
 
 /// The instance with the fewest calls in flight among those that are not out of use: Ribbon's `BestAvailableRule`.
 ///
@@ -41,14 +41,29 @@ struct Scan {
     weights: Weights,
 }
 
-impl Picker for Scan {
-    fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
+impl Scan {
+    #[inline]
+    fn load(&self, cx: &PickCx<'_>, at: usize) -> f64 {
         if self.exact {
-            least(cx, &self.weights, Ties::First, |cx, at| f64::from(cx.state(at).in_flight()))
+            f64::from(cx.state(at).in_flight())
         } else {
-            least(cx, &self.weights, Ties::ByWeight, |cx, at| {
-                f64::from(cx.state(at).load()) / self.weights.real(at)
-            })
+            f64::from(cx.state(at).load()) / self.weights.real(at)
         }
+    }
+}
+
+impl Picker for Scan {
+    fn rehearses(&self) -> bool {
+        true
+    }
+
+    fn scores(&self, cx: &mut PickCx<'_>) -> Option<Scores> {
+        let of = (0..cx.len()).map(|at| Some(self.load(cx, at))).collect();
+        Some(Scores::new("calls in flight, per weight unless exact; the fewest of all are taken", of))
+    }
+
+    fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
+        let ties = if self.exact { Ties::First } else { Ties::ByWeight };
+        least(cx, &self.weights, ties, |cx, at| self.load(cx, at))
     }
 }

@@ -166,10 +166,18 @@ fn weight(all: f64, mean: f64) -> f64 {
 }
 
 impl Picker for Shares {
+    fn rehearses(&self) -> bool {
+        true
+    }
+
     fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         let (now, due) = (cx.now(), self.due.load(Ordering::Relaxed));
         let next = now.saturating_add(self.interval);
-        if now >= due && self.due.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        // A rehearsal goes by the weights at hand, and leaves it to a call to make others.
+        if now >= due
+            && !cx.rehearses()
+            && self.due.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
             self.weigh(|at| cx.state(at).statistics());
         }
         let total = self.sums.last().map_or(0.0, number);

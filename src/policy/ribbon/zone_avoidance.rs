@@ -112,8 +112,7 @@ impl Policy for ZoneAvoidance {
             available,
             least: self.least.0.max(above.saturating_add(1)),
             zone_of,
-            zones,
-            leave_out: AtomicU8::new(0),
+            seen: Seen { zones, leave_out: AtomicU8::new(0) },
             every: if self.exact { 1 } else { (set.len() as u64 / 8).max(1) },
             picks: AtomicU64::new(0),
             wheel: Weighted::of(set),
@@ -166,15 +165,42 @@ impl Zone {
     }
 }
 
+/// All zones as they were seen last; the last one is for those without a zone.
+struct Seen {
+    zones: Box<[Zone]>,
+    /// Whether one of the worst zones is left out.
+    leave_out: AtomicU8,
+}
+
+impl Seen {
+    /// Those with a name.
+    fn named(&self) -> &[Zone] {
+        &self.zones[..self.zones.len() - 1]
+    }
+
+    /// The same zones, not looked at yet.
+    fn anew(&self) -> Self {
+        let zone = |zone: &Zone| Zone { members: zone.members.clone(), ..Zone::default() };
+        Self { zones: self.zones.iter().map(zone).collect(), leave_out: AtomicU8::new(0) }
+    }
+
+    /// The zone that this pick leaves out beside those that are dropped.
+    fn avoided(&self, cx: &mut PickCx<'_>) -> Option<usize> {
+        if self.leave_out.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let worst = self.named().iter().enumerate().filter(|(_, zone)| zone.verdict() == WORST);
+        draw(worst.map(|(at, zone)| (at, zone.instances())), cx.random())
+    }
+}
+
 struct Avoiding {
     thresholds: Thresholds,
     available: Available,
     /// How many must be available, or a wider set is taken.
     least: u32,
     zone_of: Box<[u32]>,
-    zones: Box<[Zone]>,
-    /// Whether one of the worst zones is left out.
-    leave_out: AtomicU8,
+    seen: Seen,
     /// A look at all zones once in so many picks.
     every: u64,
     picks: AtomicU64,
@@ -182,19 +208,14 @@ struct Avoiding {
 }
 
 impl Avoiding {
-    /// Those with a name.
-    fn named(&self) -> &[Zone] {
-        &self.zones[..self.zones.len() - 1]
-    }
-
     fn zone_at(&self, at: usize) -> usize {
-        (self.zone_of[at] as usize).min(self.zones.len() - 1)
+        (self.zone_of[at] as usize).min(self.seen.zones.len() - 1)
     }
 
     /// Looks at every instance. Two at once count the same things; one may read what the other has half counted, and the next
     /// look is right again.
-    fn look(&self, cx: &PickCx<'_>) {
-        for zone in &self.zones {
+    fn look(&self, seen: &Seen, cx: &PickCx<'_>) {
+        for zone in &seen.zones {
             let (mut tripped, mut active, mut available) = (0, 0_u32, 0);
             for at in &zone.members {
                 let state = cx.state(*at as usize);
@@ -214,39 +235,26 @@ impl Avoiding {
             zone.active.store(active, Ordering::Relaxed);
             zone.available.store(available, Ordering::Relaxed);
         }
-        let snapshots = self.named().iter().map(Zone::snapshot);
+        let snapshots = seen.named().iter().map(Zone::snapshot);
         let leave_out = judge(snapshots, self.thresholds, |at, verdict| {
             let verdict = match verdict {
                 Verdict::Dropped => DROPPED,
                 Verdict::Kept => KEPT,
                 Verdict::Worst => WORST,
             };
-            self.zones[at].verdict.store(verdict, Ordering::Relaxed);
+            seen.zones[at].verdict.store(verdict, Ordering::Relaxed);
         });
-        self.leave_out.store(leave_out.into(), Ordering::Relaxed);
+        seen.leave_out.store(leave_out.into(), Ordering::Relaxed);
     }
 
-    /// The zone that this pick leaves out beside those that are dropped.
-    fn avoided(&self, cx: &mut PickCx<'_>) -> Option<usize> {
-        if self.leave_out.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        let worst = self.named().iter().enumerate().filter(|(_, zone)| zone.verdict() == WORST);
-        draw(worst.map(|(at, zone)| (at, zone.instances())), cx.random())
-    }
-}
-
-impl Picker for Avoiding {
-    fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
-        if self.every == 1 || self.picks.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every) {
-            self.look(cx);
-        }
-        let avoided = self.avoided(cx);
-        let no_zone = self.zones.len() - 1;
+    fn pick_by(&self, seen: &Seen, cx: &mut PickCx<'_>) -> Option<usize> {
+        let zones = &seen.zones;
+        let avoided = seen.avoided(cx);
+        let no_zone = zones.len() - 1;
         let is_in =
-            |zone: usize| zone == no_zone || (Some(zone) != avoided && self.zones[zone].verdict() != DROPPED);
+            |zone: usize| zone == no_zone || (Some(zone) != avoided && zones[zone].verdict() != DROPPED);
         let sum = |of: &dyn Fn(usize) -> bool| {
-            let of = self.zones.iter().enumerate().filter(|(zone, _)| of(*zone));
+            let of = zones.iter().enumerate().filter(|(zone, _)| of(*zone));
             of.map(|(_, zone)| zone.available()).fold(0_u32, u32::saturating_add)
         };
         let inside = sum(&is_in) >= self.least;
@@ -255,6 +263,25 @@ impl Picker for Avoiding {
         preferring(cx, anywhere, turn, |cx, at| {
             !anywhere || (self.available.accepts(cx.state(at)) && (!inside || is_in(self.zone_at(at))))
         })
+    }
+}
+
+impl Picker for Avoiding {
+    fn rehearses(&self) -> bool {
+        true
+    }
+
+    fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
+        if cx.rehearses() {
+            // What the calls go by is not made anew: a look of its own, which may be slow.
+            let seen = self.seen.anew();
+            self.look(&seen, cx);
+            return self.pick_by(&seen, cx);
+        }
+        if self.every == 1 || self.picks.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every) {
+            self.look(&self.seen, cx);
+        }
+        self.pick_by(&self.seen, cx)
     }
 
     fn rotation(&self) -> Option<&dyn Rotation> {

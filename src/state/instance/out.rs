@@ -266,9 +266,11 @@ impl InstanceState {
         let now = Instant::now();
         (skip.since, skip.until) =
             (skip.since.filter(|_| skip.failures + skip.ejections > 1).or(Some(now)), now.checked_add(after));
-        match state.service().back_off().0 {
-            Some(runtime) => state.alarm.arm(&runtime, after, Arc::new(BackOffOver(Arc::downgrade(state)))),
-            None => state.fitness.probe_due(),
+        let over = Arc::new(BackOffOver(Arc::downgrade(state)));
+        let runtime = state.service().back_off().0;
+        if !runtime.is_some_and(|runtime| state.alarm.set(&runtime, after, &over)) {
+            // No timer would ever bring it back. Who is told of that may need the lock, and is told when it is let go.
+            state.fitness.probe_due();
         }
     }
 

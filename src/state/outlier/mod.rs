@@ -158,8 +158,10 @@ impl Outliers {
             return;
         }
         // At each multiple, so that one which the limit kept in use is tried again, and not at every failure.
-        let reached =
-            |row: u32, threshold: u32| threshold > 0 && row >= threshold && row.is_multiple_of(threshold);
+        let reached = |row: u32, threshold: u32| {
+            let threshold = threshold.min(Row::MOST);
+            threshold > 0 && row >= threshold && row.is_multiple_of(threshold)
+        };
         let causes = [
             (EjectionCause::ConsecutiveErrors, row.all(), settings.consecutive),
             (EjectionCause::ConsecutiveGatewayErrors, row.gateway(), settings.consecutive_gateway),
@@ -176,6 +178,7 @@ impl Outliers {
             Some(settings) => {
                 let length = |times| settings.time.drawn(times, self.random.next());
                 InstanceState::eject(state, cause, length, true);
+                state.service().fitness_changed();
             }
             // Switched off in the meantime.
             None => state.restore(),
@@ -239,16 +242,18 @@ impl Outliers {
         }
         let service = state.shared_service();
         // The while begins now: what was well before says nothing.
-        each(service, &mut |state| {
+        each(service, &mut |state, _| {
             state.take_window(false);
         });
         self.arm(service, interval);
     }
 
     fn arm(&self, service: &Arc<ServiceState>, after: Duration) {
-        match service.back_off().0 {
-            Some(runtime) => self.alarm.arm(&runtime, after, Arc::new(Sweep(Arc::downgrade(service)))),
-            None => self.sweeping.store(0, Ordering::Release),
+        let sweep = Arc::new(Sweep(Arc::downgrade(service)));
+        let runtime = service.back_off().0;
+        if !runtime.is_some_and(|runtime| self.alarm.set(&runtime, after, &sweep)) {
+            // Rung at once, it would find one that is out, and come here again without end. The next failure begins anew.
+            self.sweeping.store(0, Ordering::Release);
         }
     }
 
@@ -260,8 +265,11 @@ impl Outliers {
         };
         let (mut states, mut windows, mut busy) = (Vec::new(), Vec::new(), false);
         let mut crowd = Crowd::default();
-        each(service, &mut |state| {
-            crowd.add(state);
+        each(service, &mut |state, listed| {
+            // Who fails its health check is no part of those of whom some must stay.
+            if listed {
+                crowd.add(state);
+            }
             let (window, recovering) = state.take_window(settings.time.growth == Growth::Linear);
             busy |= recovering || window.failed > 0;
             // Ejected ones are left out of the mean.
@@ -300,7 +308,7 @@ impl Outliers {
 }
 
 /// Every instance of the newest list.
-fn each(service: &ServiceState, look: &mut dyn FnMut(&Arc<InstanceState>)) {
+fn each(service: &ServiceState, look: &mut dyn FnMut(&Arc<InstanceState>, bool)) {
     if let Some(sink) = service.sink() {
         sink.each(look);
     }

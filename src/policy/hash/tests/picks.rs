@@ -47,7 +47,12 @@ impl Set {
         let weights: Option<Vec<Weight>> =
             weights.map(|weights| weights.iter().map(|weight| Weight::new(*weight).unwrap()).collect());
         let picker = policy.picker(&Candidates::new(&states, weights.as_deref()));
-        let inner = crate::policy::Set { states, cursor: Arc::new(Cursor::default()), offsets: [0, 0] };
+        let inner = crate::policy::Set {
+            states,
+            cursor: Arc::new(Cursor::default()),
+            offsets: [0, 0],
+            rehearsal: None,
+        };
         Self { inner, picker, random: Random::new(Some(3)) }
     }
 
