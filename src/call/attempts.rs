@@ -1,5 +1,6 @@
 use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 use http::HeaderMap;
 use tokio::time::Instant;
@@ -38,6 +39,13 @@ pub trait Protocol<R, E> {
         HeaderMap::new()
     }
 
+    /// What the server says of further attempts beside the outcome, as gRPC's `grpc-retry-pushback-ms` does (default:
+    /// nothing). Only the [strategies](crate::call::Strategy) ask.
+    fn push_back(&self, result: Result<&R, &E>) -> PushBack {
+        let _ = result;
+        PushBack::None
+    }
+
     /// When the time of the call is up, if it has a limit (default: none); asked after each attempt. No other attempt
     /// begins then, and no pause and no look-up before one is waited for beyond it: the caller gets what there is.
     fn deadline(&self) -> Option<Instant> {
@@ -45,8 +53,21 @@ pub trait Protocol<R, E> {
     }
 }
 
+/// What a server says of further attempts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PushBack {
+    /// Nothing.
+    #[default]
+    None,
+    /// The next one may come after so long, wherever it goes.
+    After(Duration),
+    /// There must be none.
+    Never,
+}
+
 /// A protocol that is a closure.
-struct Judged<J>(J);
+pub(super) struct Judged<J>(pub(super) J);
 
 impl<R, E, J: Fn(Result<&R, &E>) -> Outcome> Protocol<R, E> for Judged<J> {
     fn outcome(&self, result: Result<&R, &E>) -> Outcome {
@@ -229,7 +250,7 @@ where
 }
 
 /// Takes a retry from the budget of the service, if one is left.
-fn withdraw(balancer: &LoadBalancer, calls: &CallSettings, outcome: Outcome) -> bool {
+pub(super) fn withdraw(balancer: &LoadBalancer, calls: &CallSettings, outcome: Outcome) -> bool {
     let (service, budget) = (balancer.service_state(), &calls.retry.budget);
     let left = service.withdraw(budget.percent, budget.min_per_second);
     if !left {
@@ -245,7 +266,7 @@ fn withdraw(balancer: &LoadBalancer, calls: &CallSettings, outcome: Outcome) -> 
 }
 
 /// An instance; `None` if it takes until `end`.
-async fn choose(
+pub(super) async fn choose(
     balancer: &LoadBalancer,
     request: &Request<'_>,
     end: Option<Instant>,
@@ -289,7 +310,7 @@ fn finish<R, E: fmt::Display>(
 }
 
 /// The span of an attempt, in OpenTelemetry's names: the service as the server's address, the instance as the peer.
-fn span(
+pub(super) fn span(
     balancer: &LoadBalancer,
     request: &Request<'_>,
     instance: &ServiceInstance,

@@ -2,11 +2,20 @@
 //!
 //! [`call`] drives any closure that sends something to an instance, so that it serves every protocol; the clients are built
 //! on it. What is repeated is told by [`RetryProperties`](crate::config::RetryProperties).
+//!
+//! A [`Strategy`] is told in code what to do with one call, over the same closures: [`Failover`], [`Failfast`], [`Hedging`],
+//! [`Forking`], [`Available`]; [`Broadcast`] calls every instance, [`Failsafe`] and [`Fallback`] change what the caller gets.
+//! The [guide](crate::guide::calls#strategies) compares them.
 
 mod attempts;
 mod error;
 mod plan;
 mod running;
+mod strategy;
 
-pub use attempts::{Answered, Protocol, call, call_with};
+pub use attempts::{Answered, Protocol, PushBack, call, call_with};
 pub use error::CallError;
+pub use strategy::{
+    AdaptiveThrottle, Attempt, Available, Broadcast, Failfast, Failover, Failsafe, Fallback, Forking,
+    Hedging, Reply, RetryThrottle, Strategy, Throttled,
+};

@@ -80,6 +80,8 @@ pub(crate) struct Logs {
     pub(crate) stage: Limit,
     pub(crate) policy: Limit,
     pub(crate) budget: Limit,
+    /// Errors of calls that nobody sees.
+    pub(crate) failsafe: Limit,
     /// What an instance says of its load cannot be read.
     pub(crate) report: Limit,
 }
@@ -96,6 +98,7 @@ impl Default for Logs {
             stage: Limit::faults(),
             policy: Limit::faults(),
             budget: Limit::faults(),
+            failsafe: Limit::faults(),
             report: Limit::faults(),
         }
     }

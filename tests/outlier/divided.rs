@@ -21,7 +21,10 @@ fn lavish() -> OutlierDetectionProperties {
     OutlierDetectionProperties::on().with_max_ejection_percent(100).with_min_available_percent(0)
 }
 
-fn balancer(shape: impl FnOnce(SupplierBuilder) -> SupplierBuilder, all: Vec<ServiceInstance>) -> LoadBalancer {
+fn balancer(
+    shape: impl FnOnce(SupplierBuilder) -> SupplierBuilder,
+    all: Vec<ServiceInstance>,
+) -> LoadBalancer {
     let chain = shape(SupplierBuilder::new("orders").with_instances(all).with_seed(7));
     LoadBalancer::builder(chain.build().unwrap()).outlier_detection(lavish()).build()
 }
