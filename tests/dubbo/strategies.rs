@@ -48,6 +48,7 @@ impl Called {
         strategy.run(lb, &Request::EMPTY, classify, send).await
     }
 
+    #[allow(clippy::unnecessary_wraps)] // as a strategy wants it
     fn send(
         &self,
         choice: &Choice,

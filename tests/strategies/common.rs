@@ -54,6 +54,7 @@ impl Script {
         Self { does, called: RefCell::default(), start: Some(Instant::now()) }
     }
 
+    #[allow(clippy::unnecessary_wraps)] // as a strategy wants it
     pub fn send(
         &self,
         choice: &Choice,

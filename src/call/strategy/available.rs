@@ -17,7 +17,7 @@ use crate::{Choice, LoadBalancer, Request};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let orders = LoadBalancer::fixed("orders", [ServiceInstance::new("a.test", 80)?, ServiceInstance::new("b.test", 80)?])?;
-/// let send = |_: &Choice, _| Some(async { Ok::<_, &str>(()) });
+/// let send = |_: &Choice, _| Some(async { Ok::<_, std::io::Error>(()) });
 /// for _ in 0..3 {
 ///     let answer = Available::default().run(&orders, &Request::EMPTY, |_| Outcome::Success, send).await?;
 ///     assert_eq!(answer.instance.host(), "a.test");

@@ -22,7 +22,7 @@ use crate::{Choice, LoadBalancer, Outcome, Request};
 /// let orders = LoadBalancer::fixed("orders", [ServiceInstance::new("a.test", 80)?, ServiceInstance::new("b.test", 80)?])?;
 /// let send = |choice: &Choice, _| {
 ///     let host = choice.instance().host().to_owned();
-///     Some(async move { Ok::<_, &str>(host) })
+///     Some(async move { Ok::<_, std::io::Error>(host) })
 /// };
 /// let answers = Broadcast::default().run(&orders, &Request::EMPTY, |_| Outcome::Success, send).await?;
 /// let hosts: Vec<_> = answers.iter().map(|answer| answer.response.as_str()).collect();

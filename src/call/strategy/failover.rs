@@ -31,13 +31,13 @@ use crate::{Choice, LoadBalancer, Request, Tried};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let orders = LoadBalancer::fixed("orders", [ServiceInstance::new("a.test", 80)?, ServiceInstance::new("b.test", 80)?])?;
 /// let strategy = Failover::default().with_retries(1).with_per_try_timeout(Duration::from_millis(200));
-/// let classify = |result: Result<&&str, &&str>| match result {
+/// let classify = |result: Result<&&str, &std::io::Error>| match result {
 ///     Ok(_) => Outcome::Success,
 ///     Err(_) => Outcome::Failure(Failure::Reset),
 /// };
 /// let send = |choice: &Choice, _| {
 ///     let broken = choice.instance().host() == "a.test";
-///     Some(async move { if broken { Err("broken") } else { Ok("hello") } })
+///     Some(async move { if broken { Err(std::io::Error::other("broken")) } else { Ok("hello") } })
 /// };
 /// for _ in 0..4 {
 ///     let answer = strategy.run(&orders, &Request::EMPTY, classify, send).await?;

@@ -11,18 +11,18 @@ use crate::{Choice, LoadBalancer, Outcome, Request};
 /// Over any [`Strategy`]. A business error ([`CallError::is_business`]) stays one: the service did answer.
 ///
 /// ```
-/// use evenkeel::call::{CallError, Failover, Fallback, Reply};
+/// use evenkeel::call::{Failover, Fallback, Reply};
 /// use evenkeel::{Choice, Failure, LoadBalancer, Outcome, Request, ServiceInstance};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let prices = LoadBalancer::fixed("prices", [ServiceInstance::new("a.test", 80)?])?;
-/// let classify = |result: Result<&u32, &&str>| match result {
+/// let classify = |result: Result<&u32, &std::io::Error>| match result {
 ///     Ok(_) => Outcome::Success,
 ///     Err(_) => Outcome::Failure(Failure::Reset),
 /// };
-/// let send = |_: &Choice, _| Some(async { Err("broken") });
+/// let send = |_: &Choice, _| Some(async { Err(std::io::Error::other("broken")) });
 /// let strategy = Fallback::new(Failover::default());
-/// let reply = strategy.run(&prices, &Request::EMPTY, classify, send, |_: Option<&CallError<&str>>| 42).await?;
+/// let reply = strategy.run(&prices, &Request::EMPTY, classify, send, |_| 42).await?;
 /// assert!(reply.is_fallback() && reply.into_response() == 42);
 /// # Ok(()) }
 /// ```

@@ -25,7 +25,7 @@ use crate::{Choice, LoadBalancer, Request};
 ///     let hangs = choice.instance().host() == "a.test";
 ///     Some(async move {
 ///         if hangs { std::future::pending::<()>().await }
-///         Ok::<_, &str>("hello")
+///         Ok::<_, std::io::Error>("hello")
 ///     })
 /// };
 /// let answer = Forking::default().run(&orders, &Request::EMPTY, |_| Outcome::Success, send).await?;

@@ -43,7 +43,7 @@ const DELAY: Duration = Duration::from_millis(100);
 ///     let hangs = choice.instance().host() == "a.test";
 ///     Some(async move {
 ///         if hangs { std::future::pending::<()>().await }
-///         Ok::<_, &str>("hello")
+///         Ok::<_, std::io::Error>("hello")
 ///     })
 /// };
 /// for _ in 0..4 {

@@ -93,7 +93,10 @@ fn above(bucket: usize) -> u64 {
 
 impl fmt::Debug for Latencies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Latencies").field("percent", &self.percent).field("value", &self.value()).finish()
+        f.debug_struct("Latencies")
+            .field("percent", &self.percent)
+            .field("value", &self.value())
+            .finish_non_exhaustive()
     }
 }
 
