@@ -9,5 +9,6 @@ mod strategies {
     mod hedging;
     mod invariants;
     mod storm;
+    mod throttles;
     mod told;
 }

@@ -11,6 +11,7 @@ use super::plan::{Plan, Step};
 use super::running::Running;
 use crate::balancer::CallSettings;
 use crate::choice::Anchor;
+use crate::state::RetryThrottle;
 use crate::{Choice, ChooseError, Failure, Lease, LoadBalancer, Outcome, Request, ServiceInstance, Tried};
 
 /// A response, with the lease under which it came.
@@ -146,7 +147,7 @@ pub async fn call_with<R, E, F, S>(
     balancer: &LoadBalancer,
     request: &Request<'_>,
     protocol: &impl Protocol<R, E>,
-    mut send: S,
+    send: S,
 ) -> Result<Answered<R>, CallError<E>>
 where
     E: fmt::Display,
@@ -155,8 +156,45 @@ where
 {
     let service = balancer.service_id();
     let calls = balancer.calls();
+    let running = Running::start(service, &calls, request);
+    let adaptive = &calls.retry.adaptive_throttle;
+    let throttle = adaptive
+        .enabled
+        .then(|| balancer.service_state().adaptive_throttle(adaptive.k, adaptive.window, adaptive.floor));
+    let Some(throttle) = throttle else {
+        return attempts(balancer, request, protocol, send, &calls, running).await.0;
+    };
+    if !throttle.admits(balancer.chance()) {
+        let error = CallError::throttled(service);
+        running.fail(&error);
+        return Err(error);
+    }
+    let (result, outcome) = attempts(balancer, request, protocol, send, &calls, running).await;
+    // A call that reached nobody says nothing of the service.
+    if let Some(outcome) = outcome.filter(|outcome| *outcome != Outcome::Cancelled) {
+        throttle.ended(!outcome.is_bad());
+    }
+    result
+}
+
+/// The attempts of a call that may be made, and how the last of them ended.
+async fn attempts<R, E, F, S>(
+    balancer: &LoadBalancer,
+    request: &Request<'_>,
+    protocol: &impl Protocol<R, E>,
+    mut send: S,
+    calls: &CallSettings,
+    mut running: Running,
+) -> (Result<Answered<R>, CallError<E>>, Option<Outcome>)
+where
+    E: fmt::Display,
+    S: FnMut(&Choice, u32) -> Option<F>,
+    F: Future<Output = Result<R, E>>,
+{
+    let service = balancer.service_id();
     let retry = &calls.retry;
-    let mut running = Running::start(service, &calls, request);
+    let throttle = retry_throttle(balancer, calls);
+    let mut ended: Option<Outcome> = None;
     let mut plan = Plan::new(retry, request.method());
     if retry.enabled {
         balancer.service_state().deposit();
@@ -180,15 +218,15 @@ where
                 // Nobody else is left: it was just not reached.
                 Some(Ok(mut choice)) if unreached && dead.has(&choice) => {
                     choice.hush();
-                    return finish(running, balancer, names, last);
+                    return (finish(running, balancer, names, last), ended);
                 }
                 Some(Ok(choice)) => choice,
                 Some(Err(error)) if last.is_none() => {
                     running.fail(&error);
-                    return Err(CallError::choose(error));
+                    return (Err(CallError::choose(error)), ended);
                 }
                 // What happened to the call says more than that there is nobody else, or no time.
-                Some(Err(_)) | None => return finish(running, balancer, names, last),
+                Some(Err(_)) | None => return (finish(running, balancer, names, last), ended),
             }
         };
         // This call tells of its attempts itself, and one that is never begun is none.
@@ -198,7 +236,7 @@ where
         let number = running.attempts.saturating_add(1);
         let Some(attempt) = (if late { None } else { send(&choice, number) }) else {
             drop(choice);
-            return finish(running, balancer, names, last);
+            return (finish(running, balancer, names, last), ended);
         };
         tried.add(&choice);
         let instance = choice.instance();
@@ -222,12 +260,19 @@ where
                 last = Some(Last::Error(error));
             }
         }
+        ended = Some(outcome);
+        if let Some(throttle) = &throttle {
+            throttle.hear(outcome);
+        }
         let pause = plan.pause(|| balancer.chance());
         let left = protocol.deadline().map(|end| end.saturating_duration_since(Instant::now()));
         // Before the budget is asked: what is not repeated costs nothing.
         let late = left.is_some_and(|left| left <= pause.unwrap_or_default());
-        let step =
-            if late { Step::Stop } else { plan.after(outcome, || withdraw(balancer, &calls, outcome)) };
+        let step = if late {
+            Step::Stop
+        } else {
+            plan.after(outcome, || withdraw(balancer, calls, outcome, throttle.as_ref()))
+        };
         unreached = outcome == Outcome::Failure(Failure::Connect);
         if let Some(choice) = running.open() {
             if unreached {
@@ -239,7 +284,7 @@ where
             running.end(outcome);
         }
         if step == Step::Stop {
-            return finish(running, balancer, names, last);
+            return (finish(running, balancer, names, last), ended);
         }
         running.paid = step == Step::Same || !unreached;
         tracing::debug!(%service, attempt = number, %outcome, same_instance = step == Step::Same, "a call is repeated");
@@ -249,8 +294,27 @@ where
     }
 }
 
-/// Takes a retry from the budget of the service, if one is left.
-pub(super) fn withdraw(balancer: &LoadBalancer, calls: &CallSettings, outcome: Outcome) -> bool {
+/// The throttle of retries that the properties ask for.
+pub(super) fn retry_throttle(balancer: &LoadBalancer, calls: &CallSettings) -> Option<RetryThrottle> {
+    let throttle = &calls.retry.throttle;
+    throttle
+        .enabled
+        .then(|| balancer.service_state().retry_throttle(throttle.max_tokens, throttle.token_ratio))
+}
+
+/// Takes a retry from the budget of the service, if one is left and the throttle permits it.
+pub(super) fn withdraw(
+    balancer: &LoadBalancer,
+    calls: &CallSettings,
+    outcome: Outcome,
+    throttle: Option<&RetryThrottle>,
+) -> bool {
+    if throttle.is_some_and(|throttle| !throttle.permits()) {
+        if let Some(meters) = &calls.meters {
+            meters.refused();
+        }
+        return false;
+    }
     let (service, budget) = (balancer.service_state(), &calls.retry.budget);
     let left = service.withdraw(budget.percent, budget.min_per_second);
     if !left {

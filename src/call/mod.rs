@@ -16,6 +16,8 @@ mod strategy;
 pub use attempts::{Answered, Protocol, PushBack, call, call_with};
 pub use error::CallError;
 pub use strategy::{
-    AdaptiveThrottle, Attempt, Available, Broadcast, Failfast, Failover, Failsafe, Fallback, Forking,
-    Hedging, Reply, RetryThrottle, Strategy, Throttled,
+    Attempt, Available, Broadcast, Failfast, Failover, Failsafe, Fallback, Forking, Hedging, Reply, Strategy,
+    Throttled,
 };
+
+pub use crate::state::{AdaptiveThrottle, RetryThrottle};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::RetryThrottle;
+use crate::call::RetryThrottle;
 
 /// The longest wait that a server may ask for: longer than that, a caller is served better by the answer at hand.
 const MAX_PUSH_BACK: Duration = Duration::from_secs(10);
@@ -55,7 +55,8 @@ macro_rules! limits {
             self
         }
 
-        /// Sets a throttle that attempts after the first ask beside the service's budget; clones share it. Default: none.
+        /// Sets a throttle that attempts after the first ask beside the service's budget; clones share it. Default: that of
+        /// `retry.throttle`, which is off.
         #[must_use]
         pub fn with_retry_throttle(mut self, throttle: crate::call::RetryThrottle) -> Self {
             self.limits.throttle = Some(throttle);

@@ -1,6 +1,5 @@
 //! What to do with one call: where it goes, how often, what an error becomes.
 
-mod adaptive;
 mod available;
 mod broadcast;
 mod failfast;
@@ -12,13 +11,12 @@ mod hedging;
 mod latencies;
 mod limits;
 mod story;
-mod throttle;
+mod throttled;
 mod work;
 
 use std::fmt;
 use std::future::Future;
 
-pub use adaptive::{AdaptiveThrottle, Throttled};
 pub use available::Available;
 pub use broadcast::Broadcast;
 pub use failfast::Failfast;
@@ -28,7 +26,7 @@ pub use fallback::{Fallback, Reply};
 pub use forking::Forking;
 pub use hedging::Hedging;
 pub use limits::Attempt;
-pub use throttle::RetryThrottle;
+pub use throttled::Throttled;
 
 use super::attempts::Judged;
 use super::{Answered, CallError, Protocol};

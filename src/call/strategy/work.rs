@@ -11,8 +11,8 @@ use tracing::Instrument;
 use super::limits::{Attempt, Limits};
 use super::story::{Open, Story};
 use crate::balancer::CallSettings;
-use crate::call::attempts::{choose, span, withdraw};
-use crate::call::{Answered, CallError, Protocol, PushBack};
+use crate::call::attempts::{choose, retry_throttle, span, withdraw};
+use crate::call::{Answered, CallError, Protocol, PushBack, RetryThrottle};
 use crate::{Choice, ChooseError, Failure, LoadBalancer, Outcome, Request, ServiceInstance, Tried};
 
 /// A call on its way.
@@ -21,6 +21,7 @@ pub(super) struct Work<'a, P> {
     request: &'a Request<'a>,
     protocol: &'a P,
     limits: &'a Limits,
+    throttle: Option<RetryThrottle>,
     pub(super) calls: Arc<CallSettings>,
     story: Story,
     tried: Tried,
@@ -121,6 +122,7 @@ impl<'a, P> Work<'a, P> {
         let calls = balancer.calls();
         balancer.service_state().deposit();
         Self {
+            throttle: limits.throttle.clone().or_else(|| retry_throttle(balancer, &calls)),
             story: Story::start(balancer.service_id(), &calls, request),
             tried: request.tried().cloned().unwrap_or_default(),
             end: limits.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
@@ -237,21 +239,15 @@ impl<'a, P> Work<'a, P> {
     /// Writes down how an attempt ended, and tells the throttle.
     pub(super) fn landed<R, E>(&mut self, landed: &Landed<R, E>) {
         self.ended.push((landed.instance.clone(), landed.outcome));
-        // What was never sent says nothing of the server, and an error of the call's own neither.
-        if let Some(throttle) = self.limits.throttle.as_ref().filter(|_| !landed.never_sent()) {
-            match landed.verdict() {
-                Verdict::Good => throttle.succeeded(),
-                _ if landed.outcome.is_bad() => throttle.failed(),
-                Verdict::Bad | Verdict::Fatal => {}
-            }
+        if let Some(throttle) = &self.throttle {
+            throttle.hear(landed.outcome);
         }
     }
 
     /// Takes one more attempt, after one that ended so, from what throttle and budget allow. `free`: that one was never sent,
     /// so that neither its failure nor its repetition is load.
     pub(super) fn pay(&self, outcome: Outcome, free: bool) -> Option<Paid<'a>> {
-        let throttled = || self.limits.throttle.as_ref().is_some_and(|throttle| !throttle.permits());
-        let paid = free || !throttled() && withdraw(self.balancer, &self.calls, outcome);
+        let paid = free || withdraw(self.balancer, &self.calls, outcome, self.throttle.as_ref());
         paid.then(|| Paid((!free).then_some(self.balancer)))
     }
 

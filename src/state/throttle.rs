@@ -1,6 +1,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::choice::{Failure, Outcome};
+
 /// One token, in thousandths, as gRPC counts: a ratio has three digits behind the point.
 const TOKEN: u32 = 1_000;
 
@@ -10,7 +12,8 @@ const TOKEN: u32 = 1_000;
 /// hedges only while **more than half** is left. So they stop after five failures in a row, and while more than one attempt
 /// in eleven fails. What was never sent counts as neither, and so does an error of the call's own.
 ///
-/// Clones share the bucket; one is meant for one service. It is off unless a strategy is given one.
+/// Clones share the bucket; one is meant for one service. It is off unless a strategy is given one, or `retry.throttle.enabled`
+/// says so.
 ///
 /// ```
 /// use evenkeel::call::{Failover, RetryThrottle};
@@ -51,6 +54,16 @@ impl RetryThrottle {
     /// Whether an attempt after the first may be made.
     pub fn permits(&self) -> bool {
         self.tokens.load(Ordering::Relaxed) > self.most / 2
+    }
+
+    /// An attempt ended so. What was never sent counts as nothing, and so does what says nothing of the server.
+    pub(crate) fn hear(&self, outcome: Outcome) {
+        match outcome {
+            Outcome::Failure(Failure::Connect) | Outcome::Cancelled => {}
+            outcome if outcome.is_bad() => self.failed(),
+            Outcome::Success | Outcome::Grpc(0) | Outcome::Status(..400) => self.succeeded(),
+            _ => {}
+        }
     }
 
     /// An attempt failed in a way that would be repeated.
@@ -111,6 +124,28 @@ mod tests {
             (0..10).for_each(|_| throttle.succeeded());
         }
         assert_eq!(throttle.tokens().to_string(), before);
+    }
+
+    #[test]
+    fn what_an_outcome_counts_as() {
+        for (outcome, tokens) in [
+            (Outcome::Success, "6.1"),
+            (Outcome::Status(200), "6.1"),
+            (Outcome::Grpc(0), "6.1"),
+            (Outcome::Status(404), "6"),
+            (Outcome::Grpc(5), "6"),
+            (Outcome::Cancelled, "6"),
+            (Outcome::Failure(Failure::Connect), "6"),
+            (Outcome::Status(429), "5"),
+            (Outcome::Status(503), "5"),
+            (Outcome::Grpc(14), "5"),
+            (Outcome::Failure(Failure::Timeout), "5"),
+        ] {
+            let throttle = RetryThrottle::default();
+            (0..4).for_each(|_| throttle.failed());
+            throttle.hear(outcome);
+            assert_eq!(throttle.tokens().to_string(), tokens, "{outcome}");
+        }
     }
 
     #[test]
