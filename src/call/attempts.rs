@@ -6,6 +6,7 @@ use http::HeaderMap;
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use super::busy::{Busy, MAX_WAIT, wait};
 use super::error::CallError;
 use super::plan::{Plan, Step};
 use super::running::Running;
@@ -88,6 +89,9 @@ impl<R, E, J: Fn(Result<&R, &E>) -> Outcome> Protocol<R, E> for Judged<J> {
 /// - **A retryable failure or status** of a safe method (GET, HEAD, OPTIONS; all of them with `retry-on-all-operations`):
 ///   again on the same instance if `max-retries-on-same-service-instance` says so, then on another one while one is left.
 /// - Anything else is the caller's.
+///
+/// An instance that asks to come again later ([`Outcome::RetryAfter`]) is not asked before that, up to 10 s; another one is, at
+/// once.
 ///
 /// Each attempt runs in a `tracing` span with OpenTelemetry's names (see the [guide](crate::guide::observing)), and the
 /// [`Lifecycle`](crate::observe::Lifecycle) processors of the service hear of everything.
@@ -195,6 +199,7 @@ where
     let retry = &calls.retry;
     let throttle = retry_throttle(balancer, calls);
     let mut ended: Option<Outcome> = None;
+    let mut busy = Busy::default();
     let mut plan = Plan::new(retry, request.method());
     if retry.enabled {
         balancer.service_state().deposit();
@@ -231,6 +236,14 @@ where
         };
         // This call tells of its attempts itself, and one that is never begun is none.
         choice.hush();
+        if let Some(until) = busy.until(&choice) {
+            let end = protocol.deadline().into_iter().chain(Instant::now().checked_add(MAX_WAIT)).min();
+            if end.is_some_and(|end| end <= until) {
+                drop(choice);
+                return (finish(running, balancer, names, last), ended);
+            }
+            choice = wait(choice, until).await;
+        }
         // A pause or a look-up may have taken what was left.
         let late = last.is_some() && protocol.deadline().is_some_and(|end| end <= Instant::now());
         let number = running.attempts.saturating_add(1);
@@ -278,6 +291,7 @@ where
             if unreached {
                 dead.add(choice);
             }
+            busy.hear(choice.state().uid(), outcome);
             again = (step == Step::Same).then(|| choice.anchor());
         }
         if !matches!(last, Some(Last::Response(_))) {

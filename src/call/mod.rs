@@ -8,6 +8,7 @@
 //! The [guide](crate::guide::calls#strategies) compares them.
 
 mod attempts;
+mod busy;
 mod error;
 mod plan;
 mod running;

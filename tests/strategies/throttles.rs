@@ -89,3 +89,32 @@ async fn calls_are_refused_here_while_the_service_accepts_too_few() {
         assert_eq!(once(&lb, RESET).await, (1, false), "off by default");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn call_leaves_alone_who_asks_to_come_later() {
+    let later = |seconds| Outcome::RetryAfter(evenkeel::RetryAfter::new(503, seconds).unwrap());
+    for (ids, seconds, same, times) in [
+        ("a b", 3, 0, vec![0, 0]),
+        ("a", 3, 0, vec![0, 3_000]),
+        ("a b", 3, 1, vec![0, 3_000]),
+        ("a", 11, 0, vec![0]),
+    ] {
+        let retry = RetryProperties::default()
+            .with_retryable_status_codes([503])
+            .with_retry_on_all_operations(true)
+            .with_max_retries_on_same_service_instance(same);
+        let lb = balancer_with(ids, |builder| builder.retry(retry));
+        let start = tokio::time::Instant::now();
+        let mut called = Vec::new();
+        let send = |_: &Choice, attempt| {
+            called.push(start.elapsed().as_millis());
+            let outcome = if attempt == 1 { later(seconds) } else { Outcome::Success };
+            Some(async move { Ok::<_, Bad>(outcome) })
+        };
+        let answer = call(&lb, &Request::EMPTY, classify, send).await.unwrap();
+        let wanted = if times.len() == 1 { later(seconds) } else { Outcome::Success };
+        assert_eq!((answer.response, called), (wanted, times), "{ids} {seconds} s, {same} more on the same");
+        answer.lease.complete(Outcome::Success);
+        assert_eq!(lb.in_flight(), 0);
+    }
+}

@@ -2,11 +2,12 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 
 use super::limits::{Attempt, Limits, limits};
 use super::work::{Verdict, Work};
 use super::{Answered, CallError, Protocol, Strategy};
+use crate::call::busy::{Busy, wait};
 use crate::call::plan;
 use crate::{Choice, LoadBalancer, Request, Tried};
 
@@ -97,7 +98,7 @@ impl Strategy for Failover {
         let Some(attempt) = work.begin(choice, &mut send) else { return work.unsendable() };
         let mut landed = attempt.await;
         // The instances that want to be left alone, and those that nothing could be sent to.
-        let mut busy: Vec<(u64, Instant)> = Vec::new();
+        let mut busy = Busy::default();
         let (mut dead, mut avoid) = (Tried::new(), Tried::new());
         for retry in 1_u32.. {
             work.landed(&landed);
@@ -105,6 +106,7 @@ impl Strategy for Failover {
                 break;
             }
             let uid = landed.uid();
+            busy.hear(uid, landed.outcome);
             let mut pause = match &work.calls.retry.backoff {
                 backoff if backoff.enabled => plan::pause(backoff, retry, balancer.chance()),
                 _ => Duration::ZERO,
@@ -112,10 +114,7 @@ impl Strategy for Failover {
             match landed.pause() {
                 Some((asked, _)) if asked > work.max_push_back() => break,
                 Some((asked, true)) => pause = asked,
-                Some((asked, false)) => {
-                    avoid.add_uid(uid);
-                    busy.extend(Instant::now().checked_add(asked).map(|until| (uid, until)));
-                }
+                Some((_, false)) => avoid.add_uid(uid),
                 None => {}
             }
             let free = landed.never_sent();
@@ -133,26 +132,21 @@ impl Strategy for Failover {
                 sleep(pause).await;
             }
             let Some(Ok(mut choice)) = work.choose().await else { break };
-            if avoid.contains(choice.state().uid()) {
+            if avoid.has(&choice) {
                 // All were tried: then again one that may be asked now, if there is one.
                 drop(choice);
                 let Some(Ok(other)) = work.choose_but(&avoid).await else { break };
                 choice = other;
             }
-            let uid = choice.state().uid();
-            if dead.contains(uid) {
+            if dead.has(&choice) {
                 break;
             }
-            if let Some((_, until)) = busy.iter().rev().find(|(busy, _)| *busy == uid) {
+            if let Some(until) = busy.until(&choice) {
                 if work.is_late(until.saturating_duration_since(Instant::now())) {
                     break;
                 }
-                // Nobody else is left. The wait is no call in flight.
-                let anchor = choice.anchor();
-                drop(choice);
-                sleep_until(*until).await;
-                choice = anchor.lease();
-                choice.hush();
+                // Nobody else is left.
+                choice = wait(choice, until).await;
             }
             if work.is_late(Duration::ZERO) {
                 break;

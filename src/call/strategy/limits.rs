@@ -5,9 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::call::RetryThrottle;
-
-/// The longest wait that a server may ask for: longer than that, a caller is served better by the answer at hand.
-const MAX_PUSH_BACK: Duration = Duration::from_secs(10);
+use crate::call::busy::MAX_WAIT;
 
 /// What all strategies share.
 #[derive(Clone, Debug)]
@@ -20,7 +18,7 @@ pub(super) struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { timeout: None, per_try_timeout: None, max_push_back: MAX_PUSH_BACK, throttle: None }
+        Self { timeout: None, per_try_timeout: None, max_push_back: MAX_WAIT, throttle: None }
     }
 }
 

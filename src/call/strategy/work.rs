@@ -84,12 +84,11 @@ impl<R, E> Landed<R, E> {
         self.outcome == Outcome::Failure(Failure::Connect)
     }
 
-    /// How long the server wants to be left alone: from now, and whether by every attempt.
+    /// How long the server wants to be left alone, and whether by every attempt.
     pub(super) fn pause(&self) -> Option<(Duration, bool)> {
-        match (self.push_back, self.outcome) {
-            (PushBack::After(pause), _) => Some((pause, true)),
-            (_, Outcome::RetryAfter(later)) => Some((Duration::from_secs(later.seconds().into()), false)),
-            _ => None,
+        match self.push_back {
+            PushBack::After(pause) => Some((pause, true)),
+            _ => self.outcome.wait().map(|wait| (wait, false)),
         }
     }
 }
