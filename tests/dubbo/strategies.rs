@@ -5,12 +5,12 @@ use std::future::Future;
 
 use evenkeel::call::{
     Answered, Attempt, Available, Broadcast, CallError, Failfast, Failover, Failsafe, Fallback, Forking,
-    Strategy,
+    Merge, Strategy,
 };
-use evenkeel::{Choice, Failure, LoadBalancer, Outcome, Request, SupplierBuilder};
+use evenkeel::{Choice, Failure, LoadBalancer, Outcome, Request, SupplierBuilder, Tried};
 
 use crate::support::calls::balancer_with;
-use crate::support::{Pull, list};
+use crate::support::{Pull, list, with};
 
 type Answer = Result<Answered<String>, CallError<Said>>;
 
@@ -78,6 +78,55 @@ async fn broadcast(ids: &str, percent: u32, end: impl Fn(&str) -> Outcome) -> (O
     let error = answers.err().and_then(CallError::into_call_error).map(|error| error.0);
     assert_eq!(lb.in_flight(), 0);
     (error, called.ids())
+}
+
+/// Ten picks among `ids`, for a call that was sent to `tried`, while nothing can be sent to `down`.
+async fn picks(ids: &str, tried: &str, down: &str) -> Vec<String> {
+    let lb = balancer(ids);
+    let mut before = Tried::new();
+    // Every one is picked once, whichever comes first.
+    for _ in ids.split_whitespace() {
+        let choice = lb.choose(&Request::EMPTY).await.unwrap();
+        let id = choice.instance().id().to_owned();
+        if tried.split_whitespace().any(|tried| tried == id) {
+            before.add(&choice);
+        }
+        let end =
+            if down.split_whitespace().any(|down| down == id) { Failure::Connect } else { Failure::Other };
+        choice.complete(Outcome::Failure(end));
+    }
+    let request = Request::EMPTY.with_tried(&before);
+    let mut all = Vec::new();
+    for _ in 0..10 {
+        let choice = lb.choose(if before.is_empty() { &Request::EMPTY } else { &request }).await.unwrap();
+        all.push(choice.instance().id().to_owned());
+    }
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+#[tokio::test(start_paused = true)]
+async fn dubbo_045_046_one_candidate_is_it_and_of_two_the_one_that_was_not_tried() {
+    assert!(balancer("").choose(&Request::EMPTY).await.is_err());
+    assert_eq!(picks("a", "", "").await, ids("a"));
+    assert_eq!(picks("a", "", "a").await, ids("a"), "available or not");
+    assert_eq!(picks("a b", "a", "").await, ids("b"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn dubbo_047_who_can_be_reached_is_picked_whoever_was_tried() {
+    for tried in ["", "1 3", "2 3", "1 2 3 4 5"] {
+        let all = picks("1 2 3 4 5", tried, "1 3 5").await;
+        assert!(!all.is_empty() && all.iter().all(|id| id == "2" || id == "4"), "{tried}: {all:?}");
+    }
+    assert_eq!(picks("1 2 3 4 5", "1 2 3 5", "1 3 5").await, ids("4"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn dubbo_048_with_four_of_five_tried_the_fifth_is_picked() {
+    assert_eq!(picks("1 2 3 4 5", "1 2 3 4", "").await, ids("5"));
+    assert_eq!(picks("1 2 3 4 5", "1 2 3 4 5", "").await, ids("1 2 3 4 5"), "any of them, in turn");
 }
 
 #[tokio::test]
@@ -230,6 +279,53 @@ async fn dubbo_066_available_takes_the_first_one_and_none_is_an_error() {
     called.ids();
     let error = called.run(&Available::default(), &lb, all).await.unwrap_err();
     assert!(error.choose_error().is_some() && called.ids().is_empty(), "{error}");
+}
+
+/// What each of the groups x and y answers, concatenated; `None` for a group that fails.
+async fn merged<T: Clone>(x: Option<&[T]>, y: Option<&[T]>) -> Result<Vec<T>, (usize, Option<Said>)> {
+    let list = with("hint", "a=x b=y");
+    let lb = LoadBalancer::builder(
+        SupplierBuilder::new("orders").with_instances(list).with_hints().build().unwrap(),
+    );
+    let lb = lb.build();
+    let send = |choice: &Choice, _| {
+        let answer = if choice.instance().id() == "a" { x } else { y }.map(<[T]>::to_vec);
+        Some(async move { answer.ok_or(Said(TIMEOUT)) })
+    };
+    let judge = |result: Result<&Vec<T>, &Said>| result.map_or_else(|said| said.0, |_| Outcome::Success);
+    let merge = Merge::of(["x", "y"]);
+    let all = merge.run(&lb, &Request::EMPTY, judge, send, |all| all.concat()).await;
+    assert_eq!(lb.in_flight(), 0);
+    all.map_err(|error| (error.tried().len(), error.into_call_error()))
+}
+
+#[tokio::test]
+async fn dubbo_068_the_answers_of_two_groups_are_one() {
+    assert_eq!(merged(Some(&["soup"]), Some(&["salad"])).await.unwrap(), ["soup", "salad"]);
+    // One that fails is left out.
+    assert_eq!(merged(None, Some(&["salad"])).await.unwrap(), ["salad"]);
+    assert_eq!(merged(Some(&["soup"]), None).await.unwrap(), ["soup"]);
+    assert_eq!(merged::<&str>(None, None).await.unwrap_err(), (1, Some(Said(TIMEOUT))));
+    assert!(merged::<()>(Some(&[]), Some(&[])).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn dubbo_069_lists_are_merged_in_the_order_of_the_groups() {
+    assert_eq!(
+        merged(Some(&["1", "2", "3"]), Some(&["4", "5", "6"])).await.unwrap(),
+        ["1", "2", "3", "4", "5", "6"]
+    );
+    assert_eq!(merged(Some(&[1, 2, 3]), None).await.unwrap(), [1, 2, 3]);
+    assert_eq!(merged(Some(&[true, false]), Some(&[true])).await.unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn dubbo_070_sums_and_firsts_are_closures_over_what_the_groups_said() {
+    let sum = async |x: &[i64], y: &[i64]| merged(Some(x), Some(y)).await.unwrap().iter().sum::<i64>();
+    let all: Vec<i64> = (1..=100).collect();
+    assert_eq!((sum(&all[..40], &all[40..]).await, sum(&[], &[]).await), (5_050, 0));
+    let first = async |x: &[i64]| merged(Some(x), Some(&[])).await.unwrap().first().copied();
+    assert_eq!((first(&[1, 2]).await, first(&[]).await), (Some(1), None));
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@ use std::fmt;
 use std::future::Future;
 
 use super::limits::Attempt;
-use super::{Answered, Failfast, Protocol, Strategy};
+use super::{Answered, CallError, Failfast, Protocol, Strategy};
 use crate::call::attempts::Judged;
 use crate::{Choice, LoadBalancer, Outcome, Request};
 
@@ -74,12 +74,17 @@ impl<T: Strategy> Failsafe<T> {
         match self.0.run_with(balancer, request, protocol, send).await {
             Ok(answered) => Some(answered),
             Err(error) => {
-                if let Some(passed) = balancer.service_state().logs().failsafe.pass() {
-                    let (service, suppressed) = (balancer.service_id(), passed.suppressed());
-                    tracing::warn!(%service, %error, suppressed, "a call failed, and its caller goes on without an answer");
-                }
+                pass_over(balancer, &error);
                 None
             }
         }
+    }
+}
+
+/// Tells the log of an error that its caller does not see.
+pub(super) fn pass_over<E: fmt::Display>(balancer: &LoadBalancer, error: &CallError<E>) {
+    if let Some(passed) = balancer.service_state().logs().failsafe.pass() {
+        let (service, suppressed) = (balancer.service_id(), passed.suppressed());
+        tracing::warn!(%service, %error, suppressed, "a call failed, and its caller goes on without an answer");
     }
 }

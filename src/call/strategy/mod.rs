@@ -10,6 +10,7 @@ mod forking;
 mod hedging;
 mod latencies;
 mod limits;
+mod merge;
 mod story;
 mod throttled;
 mod work;
@@ -26,6 +27,7 @@ pub use fallback::{Fallback, Reply};
 pub use forking::Forking;
 pub use hedging::Hedging;
 pub use limits::Attempt;
+pub use merge::Merge;
 pub use throttled::Throttled;
 
 use super::attempts::Judged;
