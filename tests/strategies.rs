@@ -6,6 +6,7 @@ mod support;
 mod strategies {
     mod attempts;
     mod common;
+    mod failback;
     mod hedging;
     mod invariants;
     mod storm;

@@ -87,6 +87,8 @@ pub(crate) struct Logs {
     pub(crate) budget: Limit,
     /// Errors of calls that nobody sees.
     pub(crate) failsafe: Limit,
+    /// Calls that are given up behind their callers.
+    pub(crate) failback: Limit,
     /// What an instance says of its load cannot be read.
     pub(crate) report: Limit,
 }
@@ -104,6 +106,7 @@ impl Default for Logs {
             policy: Limit::faults(),
             budget: Limit::faults(),
             failsafe: Limit::faults(),
+            failback: Limit::faults(),
             report: Limit::faults(),
         }
     }

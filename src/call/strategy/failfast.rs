@@ -34,6 +34,10 @@ impl Failfast {
         Self::default()
     }
 
+    pub(super) const fn of(limits: Limits) -> Self {
+        Self { limits }
+    }
+
     limits!();
 }
 

@@ -2,6 +2,7 @@
 
 mod available;
 mod broadcast;
+mod failback;
 mod failfast;
 mod failover;
 mod failsafe;
@@ -20,6 +21,7 @@ use std::future::Future;
 
 pub use available::Available;
 pub use broadcast::Broadcast;
+pub use failback::Failback;
 pub use failfast::Failfast;
 pub use failover::Failover;
 pub use failsafe::Failsafe;
