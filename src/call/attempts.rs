@@ -236,14 +236,9 @@ where
         };
         // This call tells of its attempts itself, and one that is never begun is none.
         choice.hush();
-        if let Some(until) = busy.until(&choice) {
-            let end = protocol.deadline().into_iter().chain(Instant::now().checked_add(MAX_WAIT)).min();
-            if end.is_some_and(|end| end <= until) {
-                drop(choice);
-                return (finish(running, balancer, names, last), ended);
-            }
-            choice = wait(choice, until).await;
-        }
+        let Some(choice) = patient(choice, &busy, protocol.deadline()).await else {
+            return (finish(running, balancer, names, last), ended);
+        };
         // A pause or a look-up may have taken what was left.
         let late = last.is_some() && protocol.deadline().is_some_and(|end| end <= Instant::now());
         let number = running.attempts.saturating_add(1);
@@ -353,6 +348,16 @@ pub(super) async fn choose(
         Some(end) => tokio::time::timeout_at(end, balancer.choose(request)).await.ok(),
         None => Some(balancer.choose(request).await),
     }
+}
+
+/// `choice`, once its instance may be asked; `None` if that takes too long.
+async fn patient(choice: Choice, busy: &Busy, end: Option<Instant>) -> Option<Choice> {
+    let Some(until) = busy.until(&choice) else { return Some(choice) };
+    let end = end.into_iter().chain(Instant::now().checked_add(MAX_WAIT)).min();
+    if end.is_some_and(|end| end <= until) {
+        return None;
+    }
+    Some(wait(choice, until).await)
 }
 
 /// Gives the caller what there is.

@@ -44,6 +44,9 @@ pub(crate) trait Sink: Send + Sync {
     fn reported(self: Arc<Self>, state: &InstanceState, report: &LoadReport);
 }
 
+/// What was made, and from what.
+type Made<K, T> = Mutex<Option<(K, T)>>;
+
 /// What all instances of one service share.
 pub(crate) struct ServiceState {
     id: ServiceId,
@@ -53,8 +56,8 @@ pub(crate) struct ServiceState {
     sink: OnceLock<Weak<dyn Sink>>,
     budget: Budget,
     /// By the properties that they were made from; only if those are on.
-    retry_throttle: Mutex<Option<((u32, u64), RetryThrottle)>>,
-    adaptive_throttle: Mutex<Option<((u64, Duration, u64), AdaptiveThrottle)>>,
+    retry_throttle: Made<(u32, u64), RetryThrottle>,
+    adaptive_throttle: Made<(u64, Duration, u64), AdaptiveThrottle>,
     logs: Logs,
     /// The decay of latencies, as bits.
     decay: AtomicU32,
@@ -313,7 +316,7 @@ impl ServiceState {
 }
 
 /// What `slot` holds, made anew if it was made from something else.
-fn shared<K: PartialEq, T: Clone>(slot: &Mutex<Option<(K, T)>>, key: K, make: impl FnOnce() -> T) -> T {
+fn shared<K: PartialEq, T: Clone>(slot: &Made<K, T>, key: K, make: impl FnOnce() -> T) -> T {
     let mut slot = slot.lock();
     match &*slot {
         Some((made_from, held)) if *made_from == key => held.clone(),

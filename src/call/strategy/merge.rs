@@ -116,7 +116,9 @@ impl<T: Strategy> Merge<T> {
         {
             return Err(error);
         }
-        failed.iter().for_each(|error| pass_over(balancer, error));
+        for error in &failed {
+            pass_over(balancer, error);
+        }
         Ok(merge(responses))
     }
 }
