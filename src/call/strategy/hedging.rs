@@ -25,7 +25,7 @@ const DELAY: Duration = Duration::from_millis(100);
 ///   [`with_delay`](Self::with_delay) a fixed one.
 /// - **An attempt that failed** is followed by the next one at once. A business error ends the call, as a good answer does.
 /// - **Each attempt after the first takes from the retry budget of the service**, but for those after one that was never sent;
-///   if it is used up, the call goes on with what is on its way. gRPC's [`RetryThrottle`](super::RetryThrottle) can be added.
+///   if it is used up, the call goes on with what is on its way. gRPC's [`RetryThrottle`](crate::call::RetryThrottle) can be added.
 /// - It never sends to one instance twice: with one instance left it waits for that one.
 ///
 /// For calls that may happen twice. gRPC's A6 has the rules, "The Tail at Scale" (Dean and Barroso, 2013) the idea.
