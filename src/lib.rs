@@ -79,7 +79,8 @@
 //! - [`supplier`]: the chain and its stages
 //! - [`policy`]: round robin, random, least request, peak EWMA, consistent hashing, those of Dubbo and Ribbon, by reports of load,
 //!   and how to write one
-//! - [`call`]: attempts and retries of a call, over any protocol
+//! - [`call`]: attempts and retries of a call, over any protocol; failover, hedging and other strategies
+//!   ([guide](guide::calls#strategies))
 //! - [`client`]: a client for anything that can be called, and changes to requests on their way
 //! - [`observe`]: who hears of calls, and reports: how a service is doing, why a request goes where it goes, what changed
 //!   ([guide](guide::why)); meters, spans and the log are in the [guide](guide::observing)

@@ -15,4 +15,5 @@ mod dubbo {
     mod count;
     mod load;
     mod smooth;
+    mod strategies;
 }

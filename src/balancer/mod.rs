@@ -1,5 +1,6 @@
 //! Balancers: [`LoadBalancer`] for one service, [`LoadBalancers`] for many.
 
+mod all;
 mod board;
 mod builder;
 mod calls;

@@ -1,15 +1,18 @@
 use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 use http::HeaderMap;
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use super::busy::{Busy, MAX_WAIT, wait};
 use super::error::CallError;
 use super::plan::{Plan, Step};
 use super::running::Running;
 use crate::balancer::CallSettings;
 use crate::choice::Anchor;
+use crate::state::RetryThrottle;
 use crate::{Choice, ChooseError, Failure, Lease, LoadBalancer, Outcome, Request, ServiceInstance, Tried};
 
 /// A response, with the lease under which it came.
@@ -38,6 +41,13 @@ pub trait Protocol<R, E> {
         HeaderMap::new()
     }
 
+    /// What the server says of further attempts beside the outcome, as gRPC's `grpc-retry-pushback-ms` does (default:
+    /// nothing). Only the [strategies](crate::call::Strategy) ask.
+    fn push_back(&self, result: Result<&R, &E>) -> PushBack {
+        let _ = result;
+        PushBack::None
+    }
+
     /// When the time of the call is up, if it has a limit (default: none); asked after each attempt. No other attempt
     /// begins then, and no pause and no look-up before one is waited for beyond it: the caller gets what there is.
     fn deadline(&self) -> Option<Instant> {
@@ -45,8 +55,21 @@ pub trait Protocol<R, E> {
     }
 }
 
+/// What a server says of further attempts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PushBack {
+    /// Nothing.
+    #[default]
+    None,
+    /// The next one may come after so long, wherever it goes.
+    After(Duration),
+    /// There must be none.
+    Never,
+}
+
 /// A protocol that is a closure.
-struct Judged<J>(J);
+pub(super) struct Judged<J>(pub(super) J);
 
 impl<R, E, J: Fn(Result<&R, &E>) -> Outcome> Protocol<R, E> for Judged<J> {
     fn outcome(&self, result: Result<&R, &E>) -> Outcome {
@@ -66,6 +89,9 @@ impl<R, E, J: Fn(Result<&R, &E>) -> Outcome> Protocol<R, E> for Judged<J> {
 /// - **A retryable failure or status** of a safe method (GET, HEAD, OPTIONS; all of them with `retry-on-all-operations`):
 ///   again on the same instance if `max-retries-on-same-service-instance` says so, then on another one while one is left.
 /// - Anything else is the caller's.
+///
+/// An instance that asks to come again later ([`Outcome::RetryAfter`]) is not asked before that, up to 10 s; another one is, at
+/// once.
 ///
 /// Each attempt runs in a `tracing` span with OpenTelemetry's names (see the [guide](crate::guide::observing)), and the
 /// [`Lifecycle`](crate::observe::Lifecycle) processors of the service hear of everything.
@@ -125,7 +151,7 @@ pub async fn call_with<R, E, F, S>(
     balancer: &LoadBalancer,
     request: &Request<'_>,
     protocol: &impl Protocol<R, E>,
-    mut send: S,
+    send: S,
 ) -> Result<Answered<R>, CallError<E>>
 where
     E: fmt::Display,
@@ -134,8 +160,46 @@ where
 {
     let service = balancer.service_id();
     let calls = balancer.calls();
+    let running = Running::start(service, &calls, request);
+    let adaptive = &calls.retry.adaptive_throttle;
+    let throttle = adaptive
+        .enabled
+        .then(|| balancer.service_state().adaptive_throttle(adaptive.k, adaptive.window, adaptive.floor));
+    let Some(throttle) = throttle else {
+        return attempts(balancer, request, protocol, send, &calls, running).await.0;
+    };
+    if !throttle.admits(balancer.chance()) {
+        let error = CallError::throttled(service);
+        running.fail(&error);
+        return Err(error);
+    }
+    let (result, outcome) = attempts(balancer, request, protocol, send, &calls, running).await;
+    // A call that reached nobody says nothing of the service.
+    if let Some(outcome) = outcome.filter(|outcome| *outcome != Outcome::Cancelled) {
+        throttle.ended(!outcome.is_bad());
+    }
+    result
+}
+
+/// The attempts of a call that may be made, and how the last of them ended.
+async fn attempts<R, E, F, S>(
+    balancer: &LoadBalancer,
+    request: &Request<'_>,
+    protocol: &impl Protocol<R, E>,
+    mut send: S,
+    calls: &CallSettings,
+    mut running: Running,
+) -> (Result<Answered<R>, CallError<E>>, Option<Outcome>)
+where
+    E: fmt::Display,
+    S: FnMut(&Choice, u32) -> Option<F>,
+    F: Future<Output = Result<R, E>>,
+{
+    let service = balancer.service_id();
     let retry = &calls.retry;
-    let mut running = Running::start(service, &calls, request);
+    let throttle = retry_throttle(balancer, calls);
+    let mut ended: Option<Outcome> = None;
+    let mut busy = Busy::default();
     let mut plan = Plan::new(retry, request.method());
     if retry.enabled {
         balancer.service_state().deposit();
@@ -159,25 +223,28 @@ where
                 // Nobody else is left: it was just not reached.
                 Some(Ok(mut choice)) if unreached && dead.has(&choice) => {
                     choice.hush();
-                    return finish(running, balancer, names, last);
+                    return (finish(running, balancer, names, last), ended);
                 }
                 Some(Ok(choice)) => choice,
                 Some(Err(error)) if last.is_none() => {
                     running.fail(&error);
-                    return Err(CallError::choose(error));
+                    return (Err(CallError::choose(error)), ended);
                 }
                 // What happened to the call says more than that there is nobody else, or no time.
-                Some(Err(_)) | None => return finish(running, balancer, names, last),
+                Some(Err(_)) | None => return (finish(running, balancer, names, last), ended),
             }
         };
         // This call tells of its attempts itself, and one that is never begun is none.
         choice.hush();
+        let Some(choice) = patient(choice, &busy, protocol.deadline()).await else {
+            return (finish(running, balancer, names, last), ended);
+        };
         // A pause or a look-up may have taken what was left.
         let late = last.is_some() && protocol.deadline().is_some_and(|end| end <= Instant::now());
         let number = running.attempts.saturating_add(1);
         let Some(attempt) = (if late { None } else { send(&choice, number) }) else {
             drop(choice);
-            return finish(running, balancer, names, last);
+            return (finish(running, balancer, names, last), ended);
         };
         tried.add(&choice);
         let instance = choice.instance();
@@ -201,24 +268,32 @@ where
                 last = Some(Last::Error(error));
             }
         }
+        ended = Some(outcome);
+        if let Some(throttle) = &throttle {
+            throttle.hear(outcome);
+        }
         let pause = plan.pause(|| balancer.chance());
         let left = protocol.deadline().map(|end| end.saturating_duration_since(Instant::now()));
         // Before the budget is asked: what is not repeated costs nothing.
         let late = left.is_some_and(|left| left <= pause.unwrap_or_default());
-        let step =
-            if late { Step::Stop } else { plan.after(outcome, || withdraw(balancer, &calls, outcome)) };
+        let step = if late {
+            Step::Stop
+        } else {
+            plan.after(outcome, || withdraw(balancer, calls, outcome, throttle.as_ref()))
+        };
         unreached = outcome == Outcome::Failure(Failure::Connect);
         if let Some(choice) = running.open() {
             if unreached {
                 dead.add(choice);
             }
+            busy.hear(choice.state().uid(), outcome);
             again = (step == Step::Same).then(|| choice.anchor());
         }
         if !matches!(last, Some(Last::Response(_))) {
             running.end(outcome);
         }
         if step == Step::Stop {
-            return finish(running, balancer, names, last);
+            return (finish(running, balancer, names, last), ended);
         }
         running.paid = step == Step::Same || !unreached;
         tracing::debug!(%service, attempt = number, %outcome, same_instance = step == Step::Same, "a call is repeated");
@@ -228,8 +303,27 @@ where
     }
 }
 
-/// Takes a retry from the budget of the service, if one is left.
-fn withdraw(balancer: &LoadBalancer, calls: &CallSettings, outcome: Outcome) -> bool {
+/// The throttle of retries that the properties ask for.
+pub(super) fn retry_throttle(balancer: &LoadBalancer, calls: &CallSettings) -> Option<RetryThrottle> {
+    let throttle = &calls.retry.throttle;
+    throttle
+        .enabled
+        .then(|| balancer.service_state().retry_throttle(throttle.max_tokens, throttle.token_ratio))
+}
+
+/// Takes a retry from the budget of the service, if one is left and the throttle permits it.
+pub(super) fn withdraw(
+    balancer: &LoadBalancer,
+    calls: &CallSettings,
+    outcome: Outcome,
+    throttle: Option<&RetryThrottle>,
+) -> bool {
+    if throttle.is_some_and(|throttle| !throttle.permits()) {
+        if let Some(meters) = &calls.meters {
+            meters.refused();
+        }
+        return false;
+    }
     let (service, budget) = (balancer.service_state(), &calls.retry.budget);
     let left = service.withdraw(budget.percent, budget.min_per_second);
     if !left {
@@ -245,7 +339,7 @@ fn withdraw(balancer: &LoadBalancer, calls: &CallSettings, outcome: Outcome) -> 
 }
 
 /// An instance; `None` if it takes until `end`.
-async fn choose(
+pub(super) async fn choose(
     balancer: &LoadBalancer,
     request: &Request<'_>,
     end: Option<Instant>,
@@ -254,6 +348,16 @@ async fn choose(
         Some(end) => tokio::time::timeout_at(end, balancer.choose(request)).await.ok(),
         None => Some(balancer.choose(request).await),
     }
+}
+
+/// `choice`, once its instance may be asked; `None` if that takes too long.
+async fn patient(choice: Choice, busy: &Busy, end: Option<Instant>) -> Option<Choice> {
+    let Some(until) = busy.until(&choice) else { return Some(choice) };
+    let end = end.into_iter().chain(Instant::now().checked_add(MAX_WAIT)).min();
+    if end.is_some_and(|end| end <= until) {
+        return None;
+    }
+    Some(wait(choice, until).await)
 }
 
 /// Gives the caller what there is.
@@ -289,7 +393,7 @@ fn finish<R, E: fmt::Display>(
 }
 
 /// The span of an attempt, in OpenTelemetry's names: the service as the server's address, the instance as the peer.
-fn span(
+pub(super) fn span(
     balancer: &LoadBalancer,
     request: &Request<'_>,
     instance: &ServiceInstance,

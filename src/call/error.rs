@@ -1,21 +1,48 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::{BuildError, ChooseError, ServiceId, ServiceInstance};
+use crate::{BuildError, ChooseError, Outcome, ServiceId, ServiceInstance};
 
 /// Why a call came to nothing.
 pub struct CallError<E>(Box<Kind<E>>);
 
 enum Kind<E> {
     Choose(ChooseError),
-    Call { service: ServiceId, tried: Vec<ServiceInstance>, error: E },
+    /// The error of the last attempt; `None` if its time was up. Strategies tell how each attempt ended.
+    Call {
+        service: ServiceId,
+        tried: Vec<ServiceInstance>,
+        outcomes: Vec<Outcome>,
+        error: Option<E>,
+    },
+    Throttled(ServiceId),
     Unsendable(ServiceId),
     Refused(BuildError),
 }
 
 impl<E> CallError<E> {
     pub(super) fn call(service: &ServiceId, tried: Vec<ServiceInstance>, error: E) -> Self {
-        Self(Box::new(Kind::Call { service: service.clone(), tried, error }))
+        Self(Box::new(Kind::Call {
+            service: service.clone(),
+            tried,
+            outcomes: Vec::new(),
+            error: Some(error),
+        }))
+    }
+
+    /// The attempts of a strategy, and the error of the last one; `None` if its time was up.
+    pub(super) fn ended(
+        service: &ServiceId,
+        attempts: Vec<(ServiceInstance, Outcome)>,
+        error: Option<E>,
+    ) -> Self {
+        let (tried, outcomes) = attempts.into_iter().unzip();
+        Self(Box::new(Kind::Call { service: service.clone(), tried, outcomes, error }))
+    }
+
+    /// The client refused it by itself.
+    pub(super) fn throttled(service: &ServiceId) -> Self {
+        Self(Box::new(Kind::Throttled(service.clone())))
     }
 
     pub(super) fn choose(error: ChooseError) -> Self {
@@ -39,6 +66,32 @@ impl<E> CallError<E> {
         }
     }
 
+    /// How the attempts on the instances of [`tried`](Self::tried) ended, one for one; only the
+    /// [strategies](crate::call::Strategy) tell it.
+    pub fn outcomes(&self) -> &[Outcome] {
+        match &*self.0 {
+            Kind::Call { outcomes, .. } => outcomes,
+            _ => &[],
+        }
+    }
+
+    /// Whether the time of the call, or of its last attempt, was up without an answer or an error.
+    pub fn is_timeout(&self) -> bool {
+        matches!(&*self.0, Kind::Call { error: None, .. })
+    }
+
+    /// Whether an [`AdaptiveThrottle`](crate::call::AdaptiveThrottle) refused the call, so that nothing was sent.
+    pub fn is_throttled(&self) -> bool {
+        matches!(&*self.0, Kind::Throttled(_))
+    }
+
+    /// Whether the instance did its work and the error is the call's own (not found, not allowed, not valid): another
+    /// instance would say the same. Only the [strategies](crate::call::Strategy) tell it.
+    pub fn is_business(&self) -> bool {
+        let last = self.outcomes().last();
+        self.call_error().is_some() && last.is_some_and(|last| !last.is_bad() && *last != Outcome::Cancelled)
+    }
+
     /// Why nothing was chosen, if that is what happened.
     pub fn choose_error(&self) -> Option<&ChooseError> {
         match &*self.0 {
@@ -58,7 +111,7 @@ impl<E> CallError<E> {
     /// The error of the last attempt, untouched.
     pub fn call_error(&self) -> Option<&E> {
         match &*self.0 {
-            Kind::Call { error, .. } => Some(error),
+            Kind::Call { error, .. } => error.as_ref(),
             _ => None,
         }
     }
@@ -66,7 +119,7 @@ impl<E> CallError<E> {
     /// The error of the last attempt.
     pub fn into_call_error(self) -> Option<E> {
         match *self.0 {
-            Kind::Call { error, .. } => Some(error),
+            Kind::Call { error, .. } => error,
             _ => None,
         }
     }
@@ -77,12 +130,25 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
         match &*self.0 {
             Kind::Choose(error) => error.fmt(f),
             Kind::Refused(error) => error.fmt(f),
-            Kind::Call { service, tried, error } => {
+            Kind::Call { service, tried, outcomes, error } => {
                 write!(f, "a call to service {service:?} failed (tried ")?;
                 for (at, instance) in tried.iter().enumerate() {
                     write!(f, "{}{instance}", if at == 0 { "" } else { ", then " })?;
+                    if let Some(outcome) = outcomes.get(at) {
+                        write!(f, ": {outcome}")?;
+                    }
                 }
-                write!(f, "): {error}")
+                match error {
+                    Some(error) => write!(f, "): {error}"),
+                    None if tried.is_empty() => f.write_str("none): its time was up"),
+                    None => f.write_str("): its time was up"),
+                }
+            }
+            Kind::Throttled(service) => {
+                write!(
+                    f,
+                    "a call to service {service:?} was not sent: too few of the last ones were accepted"
+                )
             }
             Kind::Unsendable(service) => {
                 write!(f, "a call to service {service:?} could not be made into a request")
@@ -96,10 +162,12 @@ impl<E: fmt::Debug> fmt::Debug for CallError<E> {
         match &*self.0 {
             Kind::Choose(error) => error.fmt(f),
             Kind::Refused(error) => error.fmt(f),
-            Kind::Call { service, tried, error } => f
+            Kind::Throttled(service) => f.debug_tuple("Throttled").field(service).finish(),
+            Kind::Call { service, tried, outcomes, error } => f
                 .debug_struct("Call")
                 .field("service", service)
                 .field("tried", tried)
+                .field("outcomes", outcomes)
                 .field("error", error)
                 .finish(),
             Kind::Unsendable(service) => f.debug_tuple("Unsendable").field(service).finish(),
@@ -111,8 +179,8 @@ impl<E: Error + 'static> Error for CallError<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &*self.0 {
             Kind::Choose(error) => error.source(),
-            Kind::Call { error, .. } => Some(error),
-            Kind::Unsendable(_) | Kind::Refused(_) => None,
+            Kind::Call { error, .. } => error.as_ref().map(|error| error as _),
+            Kind::Unsendable(_) | Kind::Refused(_) | Kind::Throttled(_) => None,
         }
     }
 }

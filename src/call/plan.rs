@@ -101,7 +101,7 @@ fn kind(failure: Failure) -> RetryableError {
 
 /// `min x 2^(n-1)`, at most `max`, more or less by `jitter`, and never out of the two bounds: the formula of Reactor's
 /// back-off, which Spring uses.
-fn pause(backoff: &RetryBackoffProperties, retry: u32, random: u64) -> Duration {
+pub(super) fn pause(backoff: &RetryBackoffProperties, retry: u32, random: u64) -> Duration {
     let factor = 1_u32.checked_shl(retry.saturating_sub(1)).unwrap_or(u32::MAX);
     let most = backoff.max_backoff.unwrap_or(Duration::MAX).max(backoff.min_backoff);
     let even = backoff.min_backoff.saturating_mul(factor).min(most);

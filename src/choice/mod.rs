@@ -258,6 +258,10 @@ pub(crate) struct Anchor {
 }
 
 impl Anchor {
+    pub(crate) const fn new(state: Arc<InstanceState>, cost: u16) -> Self {
+        Self { state, cost }
+    }
+
     /// A new lease on the instance. If it is skipped, since the attempt before was never sent, an answer brings it back.
     pub(crate) fn lease(&self) -> Choice {
         let probe = self.state.claim_anyway();

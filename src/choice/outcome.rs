@@ -1,4 +1,5 @@
 use std::fmt;
+use std::time::Duration;
 
 /// How an attempt ended, as a policy and an instance's state hear it.
 ///
@@ -139,6 +140,14 @@ impl Outcome {
         match seconds.and_then(|seconds| RetryAfter::new(status, seconds)) {
             Some(later) => Self::RetryAfter(later),
             None => Self::Status(status),
+        }
+    }
+
+    /// How long the instance wants to be left alone, if it says so.
+    pub(crate) fn wait(self) -> Option<Duration> {
+        match self {
+            Self::RetryAfter(later) => Some(Duration::from_secs(later.seconds().into())),
+            _ => None,
         }
     }
 

@@ -124,7 +124,10 @@ pub use properties::Properties;
 #[cfg(feature = "config")]
 #[cfg_attr(docsrs, doc(cfg(feature = "config")))]
 pub use report::{Origin, Report, ReportEntry};
-pub use retry::{RetryBackoffProperties, RetryBudgetProperties, RetryProperties, RetryableError};
+pub use retry::{
+    AdaptiveThrottleProperties, RetryBackoffProperties, RetryBudgetProperties, RetryProperties,
+    RetryThrottleProperties, RetryableError,
+};
 pub use simple::SimpleInstanceProperties;
 pub use slow_start::{SlowStartCurve, SlowStartProperties};
 pub(crate) use stages::hash_source;

@@ -6,9 +6,10 @@ use super::cache::Staleness;
 use super::choices::{PolicyName, Preset, ProbeName, Refresh, ZeroWeight, ZoneMode};
 use super::outlier::OutlierMode;
 use super::read::{
-    Allowed, above_zero, aggression, amount, arguments, entries, factor, flag, from_one, header_name,
-    metrics, names_of_services, part, part_percent, percent, percent_of_mean, points, port, put, required,
-    retryable, share, span, stages, statuses, whole, zone_weights,
+    Allowed, a_second_or_more, above_zero, aggression, amount, arguments, at_least_one, entries, factor,
+    flag, from_one, header_name, metrics, names_of_services, part, part_percent, percent, percent_of_mean,
+    points, port, put, required, retryable, share, span, stages, statuses, token_ratio, tokens, whole,
+    zone_weights,
 };
 use super::slow_start::SlowStartCurve;
 use super::subset::SubsetAlgorithm;
@@ -242,6 +243,17 @@ pub(crate) const PROPERTIES: &[Property] = &[
     one("retry.backoff.jitter", |to, text| put(&mut to.retry.backoff.jitter, part(text))),
     one("retry.budget.percent", |to, text| put(&mut to.retry.budget.percent, whole(text))),
     one("retry.budget.min-per-second", |to, text| put(&mut to.retry.budget.min_per_second, whole(text))),
+    one("retry.throttle.enabled", |to, text| put(&mut to.retry.throttle.enabled, flag(text))),
+    one("retry.throttle.max-tokens", |to, text| put(&mut to.retry.throttle.max_tokens, tokens(text))),
+    one("retry.throttle.token-ratio", |to, text| put(&mut to.retry.throttle.token_ratio, token_ratio(text))),
+    one("retry.adaptive-throttle.enabled", |to, text| {
+        put(&mut to.retry.adaptive_throttle.enabled, flag(text))
+    }),
+    one("retry.adaptive-throttle.k", |to, text| put(&mut to.retry.adaptive_throttle.k, at_least_one(text))),
+    one("retry.adaptive-throttle.window", |to, text| {
+        put(&mut to.retry.adaptive_throttle.window, a_second_or_more(text))
+    }),
+    one("retry.adaptive-throttle.floor", |to, text| put(&mut to.retry.adaptive_throttle.floor, part(text))),
     one("x-forwarded.enabled", |to, text| put(&mut to.x_forwarded.enabled, flag(text))),
     one("x-forwarded.prefix", |to, text| put(&mut to.x_forwarded.prefix, Ok(trimmed(text)))),
     one("x-forwarded.forwarded", |to, text| put(&mut to.x_forwarded.forwarded, flag(text))),

@@ -120,6 +120,36 @@ pub(crate) fn part_percent(text: &str) -> Result<u32, Allowed> {
     percent(text).ok().filter(|percent| *percent > 0).ok_or("a percentage, a whole number from 1 to 100")
 }
 
+/// Tokens of gRPC's throttle, within its own limits.
+pub(crate) fn tokens(text: &str) -> Result<u32, Allowed> {
+    match whole(text) {
+        Ok(tokens) if (1..=1_000).contains(&tokens) => Ok(tokens),
+        _ => Err("a whole number from 1 to 1000"),
+    }
+}
+
+pub(crate) fn token_ratio(text: &str) -> Result<f64, Allowed> {
+    match text.trim().parse::<f64>() {
+        Ok(ratio) if (0.001..=1_000.0).contains(&ratio) => Ok(ratio),
+        _ => Err("a number from 0.001 to 1000, such as 0.1"),
+    }
+}
+
+/// Calls that are sent for one that is accepted.
+pub(crate) fn at_least_one(text: &str) -> Result<f64, Allowed> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if value.is_finite() && value >= 1.0 => Ok(value),
+        _ => Err("a number, 1 or larger, such as 2"),
+    }
+}
+
+pub(crate) fn a_second_or_more(text: &str) -> Result<Duration, Allowed> {
+    match span(text) {
+        Ok(span) if span >= Duration::from_secs(1) => Ok(span),
+        _ => Err("a duration of 1 s or more, such as 2m"),
+    }
+}
+
 pub(crate) fn aggression(text: &str) -> Result<f64, Allowed> {
     match text.trim().parse::<f64>() {
         Ok(value) if value.is_finite() && (0.01..=100.0).contains(&value) => Ok(value),

@@ -122,6 +122,10 @@ pub struct RetryProperties {
     pub backoff: RetryBackoffProperties,
     /// The limit of retries over all calls of the service.
     pub budget: RetryBudgetProperties,
+    /// gRPC's limit of retries, by failures in a row. Default: off.
+    pub throttle: RetryThrottleProperties,
+    /// Calls that are refused here while the service accepts too few. Default: off.
+    pub adaptive_throttle: AdaptiveThrottleProperties,
 }
 
 impl Default for RetryProperties {
@@ -141,6 +145,8 @@ impl Default for RetryProperties {
             avoid_previous_instance: true,
             backoff: RetryBackoffProperties::default(),
             budget: RetryBudgetProperties::default(),
+            throttle: RetryThrottleProperties::default(),
+            adaptive_throttle: AdaptiveThrottleProperties::default(),
         }
     }
 }
@@ -181,6 +187,10 @@ impl RetryProperties {
         with_backoff(backoff: RetryBackoffProperties) = backoff;
         /// Sets the limit of retries over all calls of the service.
         with_budget(budget: RetryBudgetProperties) = budget;
+        /// Sets gRPC's limit of retries. Default: off.
+        with_throttle(throttle: RetryThrottleProperties) = throttle;
+        /// Sets when calls are refused here. Default: never.
+        with_adaptive_throttle(adaptive_throttle: AdaptiveThrottleProperties) = adaptive_throttle;
     }
 }
 
@@ -252,6 +262,79 @@ impl RetryBudgetProperties {
     }
 }
 
+/// gRPC's throttle of retries: `evenkeel.retry.throttle.*`; see [`RetryThrottle`](crate::call::RetryThrottle).
+///
+/// A failure takes a token, a success gives back `token-ratio` of one; nothing is repeated unless more than half of
+/// `max-tokens` is left. Defaults: off; 10 tokens, 0.1.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct RetryThrottleProperties {
+    /// Whether it is on. Default: `false`.
+    pub enabled: bool,
+    /// The tokens of a full bucket, 1 to 1 000. Default: 10.
+    pub max_tokens: u32,
+    /// What a success gives back, in tokens, 0.001 to 1 000. Default: 0.1.
+    pub token_ratio: f64,
+}
+
+impl Default for RetryThrottleProperties {
+    fn default() -> Self {
+        Self { enabled: false, max_tokens: 10, token_ratio: 0.1 }
+    }
+}
+
+impl RetryThrottleProperties {
+    setters! {
+        /// Sets whether it is on. Default: `false`.
+        with_enabled(enabled: bool) = enabled;
+        /// Sets the tokens of a full bucket; they are taken into 1 to 1 000. Default: 10.
+        with_max_tokens(max_tokens: u32) = max_tokens.clamp(1, 1_000);
+        /// Sets what a success gives back; it is taken into 0.001 to 1 000. Default: 0.1.
+        with_token_ratio(token_ratio: f64) =
+            if token_ratio.is_nan() { 0.1 } else { token_ratio.clamp(0.001, 1_000.0) };
+    }
+}
+
+/// Throttling by the client itself: `evenkeel.retry.adaptive-throttle.*`; see
+/// [`AdaptiveThrottle`](crate::call::AdaptiveThrottle).
+///
+/// It holds for [`call`](crate::call::call()) and the clients; a strategy is wrapped in one in code. Defaults: off; K 2, a
+/// window of 2 min, a floor of 0.05.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct AdaptiveThrottleProperties {
+    /// Whether it is on. Default: `false`.
+    pub enabled: bool,
+    /// How many calls are sent for one that is accepted, 1 or more. Default: 2.
+    pub k: f64,
+    /// How long calls are counted, 1 s or more. Default: 2 min.
+    #[serde(with = "duration::text")]
+    pub window: Duration,
+    /// The part of the calls that is sent in any case, 0 to 1. Default: 0.05.
+    pub floor: f64,
+}
+
+impl Default for AdaptiveThrottleProperties {
+    fn default() -> Self {
+        Self { enabled: false, k: 2.0, window: Duration::from_secs(120), floor: 0.05 }
+    }
+}
+
+impl AdaptiveThrottleProperties {
+    setters! {
+        /// Sets whether it is on. Default: `false`.
+        with_enabled(enabled: bool) = enabled;
+        /// Sets how many calls are sent for one that is accepted; less than 1 is 1. Default: 2.
+        with_k(k: f64) = if k.is_nan() { 2.0 } else { k.max(1.0) };
+        /// Sets how long calls are counted; less than 1 s is 1 s. Default: 2 min.
+        with_window(window: Duration) = window.max(Duration::from_secs(1));
+        /// Sets the part of the calls that is sent in any case; it is taken into 0 to 1. Default: 0.05.
+        with_floor(floor: f64) = if floor.is_nan() { 0.05 } else { floor.clamp(0.0, 1.0) };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,6 +367,33 @@ mod tests {
         assert!(
             RetryableError::is_foreign("org.example.OwnException") && !RetryableError::is_foreign(status)
         );
+    }
+
+    #[test]
+    fn what_throttles_take() {
+        use crate::config::read::{a_second_or_more, at_least_one, token_ratio, tokens};
+        assert_eq!([tokens("1").ok(), tokens("1000").ok()], [Some(1), Some(1_000)]);
+        assert_eq!([token_ratio("0.001").ok(), token_ratio("1e3").ok()], [Some(0.001), Some(1_000.0)]);
+        assert_eq!([at_least_one("1").ok(), at_least_one(" 2.5 ").ok()], [Some(1.0), Some(2.5)]);
+        assert_eq!(a_second_or_more("1s").ok(), Some(Duration::from_secs(1)));
+        for text in ["0", "1001", "-1", "ten", ""] {
+            assert!(tokens(text).is_err(), "{text}");
+        }
+        for text in ["0", "0.0009", "1000.1", "NaN", "inf", ""] {
+            assert!(token_ratio(text).is_err(), "{text}");
+        }
+        for text in ["0.99", "NaN", "inf", "-2", ""] {
+            assert!(at_least_one(text).is_err(), "{text}");
+        }
+        for text in ["0", "999ms", "soon"] {
+            assert!(a_second_or_more(text).is_err(), "{text}");
+        }
+        let retry = RetryThrottleProperties::default().with_max_tokens(0).with_token_ratio(f64::NAN);
+        assert_eq!((retry.max_tokens, retry.token_ratio.to_bits()), (1, 0.1_f64.to_bits()));
+        let adaptive =
+            AdaptiveThrottleProperties::default().with_k(0.0).with_floor(2.0).with_window(Duration::ZERO);
+        assert_eq!((adaptive.k.to_bits(), adaptive.floor.to_bits()), (1_f64.to_bits(), 1_f64.to_bits()));
+        assert_eq!(adaptive.window, Duration::from_secs(1));
     }
 
     #[test]

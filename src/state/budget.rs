@@ -140,6 +140,33 @@ mod tests {
         assert!(budget.withdraw(20, u32::MAX, u32::MAX));
     }
 
+    #[test]
+    fn lbs_budget_is_exact_for_every_ratio() {
+        for percent in 1..100 {
+            let budget = Budget::default();
+            (0..1_000).for_each(|at| budget.deposit(at / 100));
+            let granted = (0..2_000).filter(|_| budget.withdraw(9, percent, 0)).count();
+            assert_eq!(granted, percent as usize * 10, "{percent} %");
+        }
+    }
+
+    #[test]
+    fn lbs_budget_of_a_steady_service_is_its_part_and_the_reserve() {
+        let budget = Budget::default();
+        let mut granted = Vec::new();
+        for second in 0..60_u32 {
+            // Every one of a hundred calls a second fails and wants a retry.
+            for _ in 0..100 {
+                budget.deposit(second);
+                granted.extend(budget.withdraw(second, 20, 10).then_some(second));
+            }
+        }
+        for end in 10..=60 {
+            let window = granted.iter().filter(|at| (end - 10..end).contains(*at)).count();
+            assert_eq!(window, 300, "the ten seconds before {end}");
+        }
+    }
+
     proptest! {
         #[test]
         fn no_window_grants_more_than_its_part(

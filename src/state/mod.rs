@@ -1,5 +1,6 @@
 //! What lives as long as an instance does, not as long as a list: [`InstanceState`].
 
+mod admission;
 mod behind;
 mod budget;
 mod changes;
@@ -16,8 +17,10 @@ mod service;
 mod standing;
 mod stats;
 mod tally;
+mod throttle;
 mod warmth;
 
+pub use admission::AdaptiveThrottle;
 pub use changes::ChangeKind;
 pub(crate) use changes::Noted;
 #[cfg(all(test, evenkeel_loom))]
@@ -36,4 +39,5 @@ pub(crate) use registry::Registry;
 pub(crate) use service::{BackOff, ServiceState, Sink};
 pub(crate) use standing::Condition;
 pub use stats::Statistics;
+pub use throttle::RetryThrottle;
 pub(crate) use warmth::{Shape, Warmth};

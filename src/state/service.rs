@@ -7,11 +7,13 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::InstanceState;
+use super::admission::AdaptiveThrottle;
 use super::behind::{Behind, Work};
 use super::budget::Budget;
 use super::changes::Changes;
 use super::outlier::Outliers;
 use super::pace::{Decay, PaceSettings};
+use super::throttle::RetryThrottle;
 use super::warmth::{Warmth, WarmthCell};
 use crate::ServiceId;
 use crate::choice::Outcome;
@@ -43,6 +45,9 @@ pub(crate) trait Sink: Send + Sync {
     fn reported(self: Arc<Self>, state: &InstanceState, report: &LoadReport);
 }
 
+/// What was made, and from what.
+type Made<K, T> = Mutex<Option<(K, T)>>;
+
 /// What all instances of one service share.
 pub(crate) struct ServiceState {
     id: ServiceId,
@@ -51,6 +56,9 @@ pub(crate) struct ServiceState {
     limits: Mutex<(Option<Handle>, BackOff)>,
     sink: OnceLock<Weak<dyn Sink>>,
     budget: Budget,
+    /// By the properties that they were made from; only if those are on.
+    retry_throttle: Made<(u32, u64), RetryThrottle>,
+    adaptive_throttle: Made<(u64, Duration, u64), AdaptiveThrottle>,
     logs: Logs,
     /// The decay of latencies, as bits.
     decay: AtomicU32,
@@ -81,6 +89,10 @@ pub(crate) struct Logs {
     pub(crate) stage: Limit,
     pub(crate) policy: Limit,
     pub(crate) budget: Limit,
+    /// Errors of calls that nobody sees.
+    pub(crate) failsafe: Limit,
+    /// Calls that are given up behind their callers.
+    pub(crate) failback: Limit,
     /// What an instance says of its load cannot be read.
     pub(crate) report: Limit,
 }
@@ -97,6 +109,8 @@ impl Default for Logs {
             stage: Limit::faults(),
             policy: Limit::faults(),
             budget: Limit::faults(),
+            failsafe: Limit::faults(),
+            failback: Limit::faults(),
             report: Limit::faults(),
         }
     }
@@ -140,6 +154,8 @@ impl ServiceState {
             limits: Mutex::default(),
             sink: OnceLock::new(),
             budget: Budget::default(),
+            retry_throttle: Mutex::default(),
+            adaptive_throttle: Mutex::default(),
             decay: AtomicU32::new(0),
             failure: AtomicU64::new(0),
             logs: Logs::default(),
@@ -232,6 +248,19 @@ impl ServiceState {
         self.budget.give_back(self.second());
     }
 
+    /// The bucket of tokens that all calls of the service share; changed properties begin with a new one.
+    pub(crate) fn retry_throttle(&self, max_tokens: u32, token_ratio: f64) -> RetryThrottle {
+        let made_from = (max_tokens, token_ratio.to_bits());
+        shared(&self.retry_throttle, made_from, || RetryThrottle::new(max_tokens, token_ratio))
+    }
+
+    /// The counts by which all calls of the service are admitted; changed properties begin with new ones.
+    pub(crate) fn adaptive_throttle(&self, k: f64, window: Duration, floor: f64) -> AdaptiveThrottle {
+        shared(&self.adaptive_throttle, (k.to_bits(), window, floor.to_bits()), || {
+            AdaptiveThrottle::default().with_k(k).with_window(window).with_floor(floor)
+        })
+    }
+
     fn second(&self) -> u32 {
         u32::try_from(self.now() / 1_000_000_000).unwrap_or(u32::MAX)
     }
@@ -286,6 +315,19 @@ impl ServiceState {
 
     pub(crate) fn sink(&self) -> Option<Arc<dyn Sink>> {
         self.sink.get().and_then(Weak::upgrade)
+    }
+}
+
+/// What `slot` holds, made anew if it was made from something else.
+fn shared<K: PartialEq, T: Clone>(slot: &Made<K, T>, key: K, make: impl FnOnce() -> T) -> T {
+    let mut slot = slot.lock();
+    match &*slot {
+        Some((made_from, held)) if *made_from == key => held.clone(),
+        _ => {
+            let made = make();
+            *slot = Some((key, made.clone()));
+            made
+        }
     }
 }
 

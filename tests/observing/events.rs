@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use evenkeel::call::call;
+use evenkeel::call::{Failback, Failsafe, call};
 use evenkeel::config::{
     CacheProperties, Format, LiveProperties, Override, Properties, RetryBudgetProperties, RetryProperties,
     Staleness, StatsProperties, ZoneMode,
@@ -473,6 +473,29 @@ async fn a_call_that_is_repeated_and_one_that_may_not_be() {
     }
     let refused = told("a call is not repeated: the budget of retries is used up", "service", "repeating");
     assert_eq!(refused[1].fields["suppressed"], "19");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_its_caller_does_not_see() {
+    listen();
+    let base = FixedSupplier::new(service("failsafe"), list("a"));
+    let chain = SupplierBuilder::new("failsafe").with_base(base).build().unwrap();
+    let balancer = LoadBalancer::builder(chain).build();
+    let classify = |_: Result<&(), &&str>| Outcome::Failure(Failure::Reset);
+    for _ in 0..3 {
+        let send = |_: &evenkeel::Choice, _| Some(async { Err::<(), _>("broken") });
+        assert!(Failsafe::default().run(&balancer, &Request::EMPTY, classify, send).await.is_none());
+    }
+    let send = |_: &evenkeel::Choice, _| Some(async { Err::<(), _>("broken") });
+    let failback = Failback::default().with_retries(0);
+    assert!(failback.run(&balancer, &Request::EMPTY, classify, send).await.is_none());
+    let said = one("a call that failed is given up, and nobody waits for it", "service", "failsafe");
+    assert_eq!(said.fields["attempts"], "1");
+    let said = one("a call failed, and its caller goes on without an answer", "service", "failsafe");
+    assert!(
+        said.fields["error"].contains("a.test:8080") && said.fields["error"].ends_with("broken"),
+        "{said:?}"
+    );
 }
 
 #[derive(Debug)]

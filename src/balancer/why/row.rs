@@ -129,9 +129,8 @@ impl Subject<'_> {
 /// What its calls showed, if that keeps it out of use.
 fn out_of_use(known: Condition) -> Option<InstanceCondition> {
     Some(match (known.in_use, known.ejected) {
-        (Use::Usable, Some(_)) => InstanceCondition::Ejected,
         (Use::Usable, None) => return None,
-        (Use::Skipped, Some(_)) => InstanceCondition::Ejected,
+        (Use::Usable | Use::Skipped, Some(_)) => InstanceCondition::Ejected,
         (Use::Skipped, None) => InstanceCondition::Skipped,
         (Use::ProbeDue, _) => InstanceCondition::ProbeDue,
         (Use::Probing, _) => InstanceCondition::Probing,

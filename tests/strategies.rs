@@ -1,0 +1,15 @@
+//! Strategies: who is called, when, how often, and what is left behind.
+
+mod support;
+
+#[path = "strategies"]
+mod strategies {
+    mod attempts;
+    mod common;
+    mod failback;
+    mod hedging;
+    mod invariants;
+    mod storm;
+    mod throttles;
+    mod told;
+}
