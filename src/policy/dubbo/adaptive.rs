@@ -141,8 +141,7 @@ impl Two {
     fn load(&self, cx: &mut PickCx<'_>, at: usize) -> f64 {
         let (now, dry) = (cx.now(), cx.rehearses());
         let state = cx.state(at);
-        // Draws by weight name nobody of weight 0.
-        if self.alias.is_none() && self.weights.at(at) == 0 {
+        if self.weights.at(at) == 0 {
             return f64::INFINITY;
         }
         let Some(stats) = state.statistics() else { return f64::from(state.load()) };
