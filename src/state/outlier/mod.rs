@@ -202,10 +202,10 @@ impl Outliers {
         let mut crowd = self.crowd.lock();
         let share = |crowd: &Crowd| format!("{} of {}", crowd.ejected, crowd.listed);
         if !settings.limits.admit(crowd.listed, crowd.ejected, crowd.out.max(0).unsigned_abs()) {
-            let ejected = share(&crowd);
+            let seen = *crowd;
             drop(crowd);
             if let Some(passed) = service.logs().outlier.pass() {
-                let suppressed = passed.suppressed();
+                let (ejected, suppressed) = (share(&seen), passed.suppressed());
                 tracing::warn!(
                     service = %service.id(), instance = %state.instance(), %cause, %ejected, suppressed,
                     "an outlier stays in use: no more may be ejected"
@@ -217,9 +217,10 @@ impl Outliers {
         let Some(after) = InstanceState::eject(state, cause, length, false) else { return };
         crowd.ejected += 1;
         crowd.out += 1;
-        let ejected = share(&crowd);
+        let seen = *crowd;
         drop(crowd);
         if let Some(passed) = service.logs().ejected.pass() {
+            let ejected = share(&seen);
             tracing::warn!(
                 service = %service.id(),
                 instance = %state.instance(),
