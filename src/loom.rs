@@ -412,7 +412,12 @@ fn a_caller_after_the_question_keeps_a_watch_open() {
 fn no_turn_is_taken_twice_or_left_out() {
     for first in [0, POSITION_MASK - 1] {
         model(move || {
-            let set = Arc::new(Set { states: Box::default(), cursor: Arc::default(), offsets: [first, 0] });
+            let set = Arc::new(Set {
+                states: Box::default(),
+                cursor: Arc::default(),
+                offsets: [first, 0],
+                rehearsal: false,
+            });
             let turns = |set: &Set| {
                 let random = Random::new(Some(1));
                 let mut cx = PickCx { set, request: &Request::EMPTY, random: &random, rule: None, now: 0 };
