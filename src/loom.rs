@@ -416,7 +416,7 @@ fn no_turn_is_taken_twice_or_left_out() {
                 states: Box::default(),
                 cursor: Arc::default(),
                 offsets: [first, 0],
-                rehearsal: false,
+                rehearsal: None,
             });
             let turns = |set: &Set| {
                 let random = Random::new(Some(1));
