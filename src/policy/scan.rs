@@ -1,6 +1,6 @@
 //! Ways to look for an instance: at all of them for the least loaded one, turn by turn for one that is well.
 
-use super::{Candidates, PickCx};
+use super::{Candidates, PickCx, Picker, Scores};
 use crate::random::{below, mix};
 
 /// Who has the pick among those that are equally little loaded.
@@ -141,4 +141,42 @@ pub(super) fn preferring(
         }
     }
     any.or_else(|| cx.first_fit(draw))
+}
+
+/// Who has the fewest calls in flight of all: by load and weight, or by the bare count.
+pub(super) struct FewestCalls {
+    exact: bool,
+    weights: Weights,
+    ties: Ties,
+}
+
+impl FewestCalls {
+    pub(super) fn of(set: &Candidates<'_>, exact: bool, ties: Ties) -> Self {
+        Self { exact, weights: Weights::of(set), ties }
+    }
+
+    #[inline]
+    fn load(&self, cx: &PickCx<'_>, at: usize) -> f64 {
+        if self.exact {
+            f64::from(cx.state(at).in_flight())
+        } else {
+            // The quotient of equal ratios is the same number, so equals are found.
+            f64::from(cx.state(at).load()) / self.weights.real(at)
+        }
+    }
+}
+
+impl Picker for FewestCalls {
+    fn rehearses(&self) -> bool {
+        true
+    }
+
+    fn scores(&self, cx: &mut PickCx<'_>) -> Option<Scores> {
+        let of = (0..cx.len()).map(|at| Some(self.load(cx, at))).collect();
+        Some(Scores::new("calls in flight, per weight unless exact; the fewest of all are taken", of))
+    }
+
+    fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
+        least(cx, &self.weights, self.ties, |cx, at| self.load(cx, at))
+    }
 }

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
-use crate::policy::scan::{Ties, Weights, least};
-use crate::policy::{Candidates, PickCx, Picker, Policy, Scores};
+use crate::policy::scan::{FewestCalls, Ties};
+use crate::policy::{Candidates, Picker, Policy};
 
 /// The instance with the fewest calls in flight per weight, of all; of equals one by weight.
 ///
@@ -34,38 +34,6 @@ impl Policy for LeastActive {
     }
 
     fn picker(&self, set: &Candidates<'_>) -> Box<dyn Picker> {
-        Box::new(Scan { exact: self.exact, weights: Weights::of(set) })
-    }
-}
-
-struct Scan {
-    exact: bool,
-    weights: Weights,
-}
-
-impl Scan {
-    #[inline]
-    fn load(&self, cx: &PickCx<'_>, at: usize) -> f64 {
-        if self.exact {
-            f64::from(cx.state(at).in_flight())
-        } else {
-            // The quotient of equal ratios is the same number, so equals are found.
-            f64::from(cx.state(at).load()) / self.weights.real(at)
-        }
-    }
-}
-
-impl Picker for Scan {
-    fn rehearses(&self) -> bool {
-        true
-    }
-
-    fn scores(&self, cx: &mut PickCx<'_>) -> Option<Scores> {
-        let of = (0..cx.len()).map(|at| Some(self.load(cx, at))).collect();
-        Some(Scores::new("calls in flight, per weight unless exact; the fewest of all are taken", of))
-    }
-
-    fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
-        least(cx, &self.weights, Ties::ByWeight, |cx, at| self.load(cx, at))
+        Box::new(FewestCalls::of(set, self.exact, Ties::ByWeight))
     }
 }

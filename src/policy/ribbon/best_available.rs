@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
-use crate::policy::scan::{Ties, Weights, least};
-use crate::policy::{Candidates, PickCx, Picker, Policy, Scores};
+use crate::policy::scan::{FewestCalls, Ties};
+use crate::policy::{Candidates, Picker, Policy};
 
 /// The instance with the fewest calls in flight among those that are not out of use: Ribbon's `BestAvailableRule`.
 ///
@@ -32,38 +32,7 @@ impl Policy for BestAvailable {
     }
 
     fn picker(&self, set: &Candidates<'_>) -> Box<dyn Picker> {
-        Box::new(Scan { exact: self.exact, weights: Weights::of(set) })
-    }
-}
-
-struct Scan {
-    exact: bool,
-    weights: Weights,
-}
-
-impl Scan {
-    #[inline]
-    fn load(&self, cx: &PickCx<'_>, at: usize) -> f64 {
-        if self.exact {
-            f64::from(cx.state(at).in_flight())
-        } else {
-            f64::from(cx.state(at).load()) / self.weights.real(at)
-        }
-    }
-}
-
-impl Picker for Scan {
-    fn rehearses(&self) -> bool {
-        true
-    }
-
-    fn scores(&self, cx: &mut PickCx<'_>) -> Option<Scores> {
-        let of = (0..cx.len()).map(|at| Some(self.load(cx, at))).collect();
-        Some(Scores::new("calls in flight, per weight unless exact; the fewest of all are taken", of))
-    }
-
-    fn pick(&self, cx: &mut PickCx<'_>) -> Option<usize> {
         let ties = if self.exact { Ties::First } else { Ties::ByWeight };
-        least(cx, &self.weights, ties, |cx, at| self.load(cx, at))
+        Box::new(FewestCalls::of(set, self.exact, ties))
     }
 }
