@@ -14,7 +14,7 @@ use std::time::Duration;
 use evenkeel::client::reqwest::Client;
 use evenkeel::config::{LiveProperties, Override, Properties};
 use evenkeel::discovery::SimpleDiscovery;
-use evenkeel::observe::{ChangeKind, ExplainOptions, InstanceCondition, InstanceStatus};
+use evenkeel::observe::{ChangeKind, ExplainOptions, Explanation, InstanceCondition, InstanceStatus};
 use evenkeel::{LoadBalancers, Request, ServiceInstance};
 use support::Broken;
 use tokio::task::JoinSet;
@@ -23,17 +23,19 @@ use tokio::time::{Instant, sleep};
 /// How many callers there are, and how long each waits for an answer.
 const CALLERS: usize = 8;
 const PATIENCE: Duration = Duration::from_millis(1_500);
+/// How long one waits for something to be seen: on a busy machine, longer than the second or so that it takes.
+const PATIENT: Duration = Duration::from_secs(15);
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match tokio::time::timeout(Duration::from_secs(20), night()).await {
+    match tokio::time::timeout(Duration::from_secs(90), night()).await {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
             eprintln!("\nWRONG: {error}");
             ExitCode::FAILURE
         }
         Err(_) => {
-            eprintln!("\nWRONG: it took longer than 20 s");
+            eprintln!("\nWRONG: it took longer than 90 s");
             ExitCode::FAILURE
         }
     }
@@ -102,11 +104,21 @@ async fn night() -> Result<(), Box<dyn Error>> {
         seen.state == InstanceCondition::InUse || seen.state == InstanceCondition::Failing,
         "a hanging server is out",
     )?;
-    let why =
-        balancers.explain_with("orders", &Request::EMPTY, ExplainOptions::default().with_picks(1_000))?;
-    let picks = |id: &str| why.candidates.iter().find(|one| one.status.id == id).map_or(0, |one| one.picks);
+    let picks = |why: &Explanation, id: &str| {
+        why.candidates.iter().find(|one| one.status.id == id).map_or(0, |one| one.picks)
+    };
+    // A machine that stood still made every call look slow, and that is forgotten only slowly: so until it is seen.
+    let started = Instant::now();
+    let why = loop {
+        let why =
+            balancers.explain_with("orders", &Request::EMPTY, ExplainOptions::default().with_picks(1_000))?;
+        if picks(&why, "west") < picks(&why, "north") || started.elapsed() > PATIENT {
+            break why;
+        }
+        sleep(Duration::from_millis(20)).await;
+    };
     println!("{why}");
-    expect(picks("west") < picks("north"), "explain prefers the server that hangs")?;
+    expect(picks(&why, "west") < picks(&why, "north"), "explain prefers the server that hangs")?;
 
     heading("5. What one does: drain west until somebody has looked at it");
     let drain =
@@ -184,7 +196,7 @@ fn expect(holds: bool, else_: &str) -> Result<(), Box<dyn Error>> {
     if holds { Ok(()) } else { Err(else_.into()) }
 }
 
-/// The line of an instance, once it is so; at most 4 s.
+/// The line of an instance, once it is so; waits at most for [`PATIENT`].
 async fn until(
     balancers: &LoadBalancers,
     id: &str,
@@ -196,7 +208,7 @@ async fn until(
         let found = status.instances.iter().find(|one| one.id == id).cloned();
         match found {
             Some(one) if holds(&one) => return Ok(one),
-            _ if started.elapsed() > Duration::from_secs(4) => {
+            _ if started.elapsed() > PATIENT => {
                 return Err(format!("{id} is not seen to be what it is:\n{status}").into());
             }
             _ => sleep(Duration::from_millis(20)).await,

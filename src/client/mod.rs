@@ -3,10 +3,18 @@
 //! [`LoadBalancerClient`] is for anything that can be called; [`reqwest`] is a client of its own, with a feature.
 
 mod load_balancer_client;
+#[cfg(any(feature = "reqwest", feature = "tower"))]
+mod logical;
+#[cfg(any(feature = "reqwest", feature = "tower"))]
+mod pool;
 #[cfg(feature = "reqwest")]
 #[cfg_attr(docsrs, doc(cfg(feature = "reqwest")))]
 pub mod reqwest;
+#[cfg(feature = "tower")]
+mod returning;
 mod transform;
+mod via;
 
 pub use load_balancer_client::{Attempt, ClientError, LoadBalancerClient};
 pub use transform::{Outgoing, RequestTransformer};
+pub use via::Via;

@@ -170,7 +170,7 @@ impl InstanceState {
     #[inline]
     pub(crate) fn pace(&self, now: u64, decay: Decay) -> (u32, Option<f32>) {
         let calls = self.in_flight();
-        (calls, self.pace.latency(now, calls, decay))
+        (calls, self.pace.latency(now, decay))
     }
 
     /// Whether failures count as load now.
@@ -252,7 +252,7 @@ impl InstanceState {
     /// When a lease begins, if anybody needs to know, and whether its age counts from now on. `now` is 0 if the clock was
     /// not read for the pick.
     #[inline]
-    pub(crate) fn begin(&self, now: u64, cost: u16) -> (u64, bool) {
+    pub(crate) fn begin(&self, now: u64) -> (u64, bool) {
         let flags = self.flags.load(Ordering::Relaxed);
         if flags & TIMED == 0 {
             return (0, false);
@@ -260,8 +260,7 @@ impl InstanceState {
         let started = if now == 0 { self.service.now() } else { now };
         let paced = flags & PACED != 0;
         if paced {
-            // As many times as it costs, as it is counted in flight.
-            self.pace.enter(started.wrapping_mul(u64::from(cost)));
+            self.pace.enter(started);
         }
         (started, paced)
     }
@@ -335,11 +334,11 @@ impl InstanceState {
     ///
     /// Its arguments go in registers: gathered in a struct, they would be read back in pieces of another size than they were
     /// written, for which a processor waits.
-    pub(crate) fn report(state: &Arc<Self>, outcome: Outcome, started: u64, told: Told, cost: u16) {
+    pub(crate) fn report(state: &Arc<Self>, outcome: Outcome, started: u64, told: Told) {
         let now = if started == 0 { 0 } else { state.service.now() };
         let flags = state.flags.load(Ordering::Relaxed);
         if told.paced() || told.probe() || flags & FAILING != 0 || outcome.is_bad() {
-            Self::settle(state, outcome, started, now, told, cost);
+            Self::settle(state, outcome, started, now, told);
         }
         if flags & COUNTED != 0 && outcome == Outcome::Cancelled {
             state.tally.cancelled();
@@ -363,9 +362,9 @@ impl InstanceState {
 
     /// What the end of a lease means for the instance itself.
     #[inline(never)]
-    fn settle(state: &Arc<Self>, outcome: Outcome, started: u64, now: u64, told: Told, cost: u16) {
+    fn settle(state: &Arc<Self>, outcome: Outcome, started: u64, now: u64, told: Told) {
         if told.paced() {
-            state.keep_pace(outcome, started, now, cost);
+            state.keep_pace(outcome, started, now);
         }
         match outcome {
             Outcome::Failure(Failure::Connect) => Self::skip(state, told.probe()),
@@ -390,8 +389,8 @@ impl InstanceState {
     }
 
     /// A failure counts as slow, however fast it was; who gave up tells at least that it took so long.
-    fn keep_pace(&self, outcome: Outcome, started: u64, now: u64, cost: u16) {
-        self.pace.leave(started.wrapping_mul(u64::from(cost)));
+    fn keep_pace(&self, outcome: Outcome, started: u64, now: u64) {
+        self.pace.leave(started);
         let took = now.saturating_sub(started);
         let took = match outcome {
             Outcome::Cancelled => return,

@@ -2,17 +2,18 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use ::reqwest::header::HeaderMap;
-use ::reqwest::{Method, Response, Url};
+use ::reqwest::{Method, Proxy, Response, Url};
 use tokio::time::Instant;
 
 use super::error::{Error, failure_of};
-use super::pool::Pools;
 use super::request::{Extras, RequestBuilder, View};
-use super::{Via, lease, redirect};
+use super::{lease, redirect};
 use crate::call::{Protocol, call_with};
 use crate::choice::outcome_of;
+use crate::client::logical::balancer_of;
+use crate::client::pool::Pools;
 use crate::client::transform::Transformers;
-use crate::client::{Outgoing, RequestTransformer};
+use crate::client::{Outgoing, RequestTransformer, Via};
 use crate::{Choice, Failure, HttpView, LoadBalancer, LoadBalancers, Outcome, Request, ServiceInstance};
 
 /// Sends requests to the instances of services; see the [module](super). Cheap to clone.
@@ -21,10 +22,13 @@ pub struct Client {
     inner: Arc<Inner>,
 }
 
+type Make = dyn Fn(&ServiceInstance) -> ::reqwest::ClientBuilder + Send + Sync;
+
 struct Inner {
     balancers: LoadBalancers,
     transformers: Transformers,
-    pools: Arc<Pools>,
+    pools: Arc<Pools<::reqwest::Client>>,
+    make: Arc<Make>,
     /// For URLs that are not balanced.
     plain: ::reqwest::Client,
 }
@@ -42,9 +46,9 @@ impl Client {
         make: impl Fn(&ServiceInstance) -> ::reqwest::ClientBuilder + Send + Sync + 'static,
     ) -> Result<Self, ::reqwest::Error> {
         let plain = ::reqwest::Client::builder().build()?;
-        let pools = Arc::new(Pools::new(Arc::new(make)));
+        let (make, pools) = (Arc::new(make), Arc::default());
         let transformers = Transformers::default();
-        Ok(Self { inner: Arc::new(Inner { balancers, transformers, pools, plain }) })
+        Ok(Self { inner: Arc::new(Inner { balancers, transformers, pools, make, plain }) })
     }
 
     /// The same client with one more transformer of requests that are balanced (default: none). Clones made before do not
@@ -57,6 +61,7 @@ impl Client {
                 balancers: inner.balancers.clone(),
                 transformers: inner.transformers.with(Arc::new(transformer)),
                 pools: Arc::clone(&inner.pools),
+                make: Arc::clone(&inner.make),
                 plain: inner.plain.clone(),
             }),
         }
@@ -132,20 +137,29 @@ impl Client {
 
     fn route(&self, url: &Url) -> Result<Route, Error> {
         let host = url.host_str().unwrap_or_default();
-        let by_name = match url.scheme() {
-            "lb" if host.is_empty() => return Err(Error::url(url.as_str(), "it names no host")),
-            "lb" => true,
-            // A port says that an address is meant.
-            "http" | "https" | "ws" | "wss" => url.port().is_none() && self.inner.balancers.is_known(host),
-            _ => false,
-        };
-        if !by_name {
-            return Ok(Route::Plain);
+        if url.scheme() == "lb" && host.is_empty() {
+            return Err(Error::url(url.as_str(), "it names no host"));
         }
-        match self.inner.balancers.get(host) {
-            Ok(balancer) => Ok(Route::To(balancer)),
+        match balancer_of(&self.inner.balancers, url.scheme(), host, url.port().is_some()) {
+            Ok(Some(balancer)) => Ok(Route::To(balancer)),
+            Ok(None) => Ok(Route::Plain),
             Err(error) => Err(Error::refused(url, error)),
         }
+    }
+
+    /// The client of an instance; made at its first call.
+    fn client(
+        &self,
+        balancer: &LoadBalancer,
+        choice: &Choice,
+        instance: &ServiceInstance,
+    ) -> Result<::reqwest::Client, ::reqwest::Error> {
+        let inner = &*self.inner;
+        inner.pools.client(&inner.balancers, balancer, choice.state(), |connect_timeout| {
+            // A proxy after those of `make`: with it the ones of the environment are not asked, and it never wants a call.
+            let direct = Proxy::custom(|_| None::<Url>);
+            redirect::noted((inner.make)(instance)).connect_timeout(connect_timeout).proxy(direct).build()
+        })
     }
 
     async fn balanced(
@@ -186,8 +200,7 @@ impl Client {
                     aim(request, url)
                 })
                 .and_then(|request| {
-                    let client =
-                        self.inner.pools.client(&self.inner.balancers, balancer, choice.state(), &instance);
+                    let client = self.client(balancer, choice, &instance);
                     client.map(|client| (client, request)).map_err(Attempt::Reqwest)
                 });
             Some(async move {

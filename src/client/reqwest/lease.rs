@@ -1,40 +1,9 @@
-use std::sync::Arc;
-
 use ::reqwest::{Body, Response, ResponseBuilderExt};
 
 use super::error::failure_of;
 use crate::choice::outcome_of;
-use crate::{Lease, ServiceInstance, Track, TrackedBody};
-
-/// The instance that answered, in the extensions of a response.
-///
-/// ```no_run
-/// use evenkeel::client::reqwest::Via;
-///
-/// # fn example(response: reqwest::Response) {
-/// if let Some(via) = response.extensions().get::<Via>() {
-///     println!("{} after {} attempt(s)", via.instance(), via.attempts());
-/// }
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-pub struct Via(Arc<(ServiceInstance, u32)>);
-
-impl Via {
-    pub(super) fn new(instance: ServiceInstance, attempts: u32) -> Self {
-        Self(Arc::new((instance, attempts)))
-    }
-
-    /// The instance.
-    pub fn instance(&self) -> &ServiceInstance {
-        &self.0.0
-    }
-
-    /// How many attempts were made, that of this instance included.
-    pub fn attempts(&self) -> u32 {
-        self.0.1
-    }
-}
+use crate::client::Via;
+use crate::{Lease, Track, TrackedBody};
 
 impl Track for Response {
     type Tracked = Response;

@@ -50,14 +50,14 @@
 mod client;
 mod error;
 mod lease;
-mod pool;
 mod redirect;
 mod request;
 
 pub use client::Client;
 pub use error::{Error, failure_of};
-pub use lease::Via;
 pub use request::RequestBuilder;
+
+pub use crate::client::Via;
 
 use crate::{LoadBalancers, ServiceInstance};
 

@@ -1,0 +1,34 @@
+use std::sync::Arc;
+
+use crate::ServiceInstance;
+
+/// The instance that answered, in the extensions of a response.
+///
+/// ```
+/// use evenkeel::client::Via;
+///
+/// # fn example(response: http::Response<String>) {
+/// if let Some(via) = response.extensions().get::<Via>() {
+///     println!("{} after {} attempt(s)", via.instance(), via.attempts());
+/// }
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Via(Arc<(ServiceInstance, u32)>);
+
+impl Via {
+    #[cfg_attr(not(feature = "reqwest"), allow(dead_code))]
+    pub(crate) fn new(instance: ServiceInstance, attempts: u32) -> Self {
+        Self(Arc::new((instance, attempts)))
+    }
+
+    /// The instance.
+    pub fn instance(&self) -> &ServiceInstance {
+        &self.0.0
+    }
+
+    /// How many attempts were made, that of this instance included.
+    pub fn attempts(&self) -> u32 {
+        self.0.1
+    }
+}
