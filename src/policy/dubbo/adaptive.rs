@@ -150,9 +150,8 @@ impl Two {
         if waited && (self.exact || !state.is_failing()) {
             return 0.0;
         }
-        let lifetime = stats.lifetime();
         #[allow(clippy::cast_precision_loss)] // counts of calls
-        let [good, bad] = [lifetime.good.count as f64, lifetime.bad.count as f64];
+        let [good, bad] = [stats.successes() as f64, stats.failures() as f64];
         let in_flight = f64::from(state.in_flight());
         let all = good + bad + in_flight;
         if self.exact {
@@ -163,18 +162,13 @@ impl Two {
         }
         // A report that does not say says 0; as a factor that would make nothing of all the rest.
         let cpu = stats.reported_cpu().map_or(1.0, |cpu| cpu.max(IDLE));
-        let seen = || {
-            let mean =
-                stats.window(now, WINDOW, dry).mean(self.failure).or_else(|| lifetime.mean(self.failure));
-            mean.unwrap_or_default() * 1e-6
-        };
         let told = stats.reported_latency().filter(|_| !state.is_failing());
-        let latency = told.unwrap_or_else(seen);
+        let root = match told {
+            Some(told) => told.sqrt(),
+            None => stats.root(now, WINDOW, self.failure, dry).unwrap_or_default(),
+        };
         let in_flight = f64::from(state.load());
-        // The root in single precision: it takes half the time, and a load needs no more.
-        #[allow(clippy::cast_possible_truncation)]
-        let root = f64::from((latency as f32).sqrt());
-        Parts { cpu, latency, in_flight, good, all, weight: 100.0 }.by_root(root)
+        Parts { cpu, latency: 0.0, in_flight, good, all, weight: 100.0 }.by_root(root)
     }
 }
 
