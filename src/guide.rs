@@ -18,6 +18,7 @@
 //! - [`state`]: what can be read: snapshots, ages, errors
 //! - [`observing`]: meters, spans, the events of the log, alerts
 //! - [`why`]: the runbook: how a service is doing, why a request goes where it goes, what happened, and overrides
+//! - [`when_not`]: when to use something else: a service mesh, a proxy, the platform's own way
 //! - [`troubleshooting`]: by symptom, and which knob to turn
 //!
 //! Nothing here states a speed. What a pick costs on your machine is printed by the benches; [`policies`] names the
@@ -75,3 +76,6 @@ pub mod why {}
 
 #[doc = include_str!("guide/troubleshooting.md")]
 pub mod troubleshooting {}
+
+#[doc = include_str!("guide/when_not.md")]
+pub mod when_not {}
