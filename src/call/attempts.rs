@@ -158,6 +158,22 @@ where
     S: FnMut(&Choice, u32) -> Option<F>,
     F: Future<Output = Result<R, E>>,
 {
+    call_first(balancer, request, protocol, None, send).await
+}
+
+/// The same, whose first attempt goes to an instance that somebody named, if somebody did.
+pub(crate) async fn call_first<R, E, F, S>(
+    balancer: &LoadBalancer,
+    request: &Request<'_>,
+    protocol: &impl Protocol<R, E>,
+    first: Option<Anchor>,
+    send: S,
+) -> Result<Answered<R>, CallError<E>>
+where
+    E: fmt::Display,
+    S: FnMut(&Choice, u32) -> Option<F>,
+    F: Future<Output = Result<R, E>>,
+{
     let service = balancer.service_id();
     let calls = balancer.calls();
     let running = Running::start(service, &calls, request);
@@ -166,14 +182,14 @@ where
         .enabled
         .then(|| balancer.service_state().adaptive_throttle(adaptive.k, adaptive.window, adaptive.floor));
     let Some(throttle) = throttle else {
-        return attempts(balancer, request, protocol, send, &calls, running).await.0;
+        return attempts(balancer, request, protocol, first, send, &calls, running).await.0;
     };
     if !throttle.admits(balancer.chance()) {
         let error = CallError::throttled(service);
         running.fail(&error);
         return Err(error);
     }
-    let (result, outcome) = attempts(balancer, request, protocol, send, &calls, running).await;
+    let (result, outcome) = attempts(balancer, request, protocol, first, send, &calls, running).await;
     // A call that reached nobody says nothing of the service.
     if let Some(outcome) = outcome.filter(|outcome| *outcome != Outcome::Cancelled) {
         throttle.ended(!outcome.is_bad());
@@ -186,6 +202,8 @@ async fn attempts<R, E, F, S>(
     balancer: &LoadBalancer,
     request: &Request<'_>,
     protocol: &impl Protocol<R, E>,
+    // Where the next attempt goes, if it is to go to a certain instance.
+    mut again: Option<Anchor>,
     mut send: S,
     calls: &CallSettings,
     mut running: Running,
@@ -209,8 +227,6 @@ where
     let mut dead = Tried::new();
     let mut names: Vec<ServiceInstance> = Vec::new();
     let mut last: Option<Last<R, E>> = None;
-    // Where the next attempt goes, if it is to go to the same instance.
-    let mut again: Option<Anchor> = None;
     let mut unreached = false;
     loop {
         let same = again.is_some();

@@ -15,6 +15,8 @@ mod running;
 mod strategy;
 
 pub use attempts::{Answered, Protocol, PushBack, call, call_with};
+#[cfg(feature = "reqwest")]
+pub(crate) use attempts::call_first;
 pub use error::CallError;
 pub use strategy::{
     Attempt, Available, Broadcast, Failback, Failfast, Failover, Failsafe, Fallback, Forking, Hedging, Merge,

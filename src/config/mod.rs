@@ -130,6 +130,8 @@ pub use retry::{
 };
 pub use simple::SimpleInstanceProperties;
 pub use slow_start::{SlowStartCurve, SlowStartProperties};
+#[cfg(feature = "reqwest")]
+pub(crate) use read::host_name;
 pub(crate) use stages::hash_source;
 pub use stages::{MetadataRouteProperties, WeightProperties, ZonePreferenceProperties};
 pub use sticky::StickySessionProperties;

@@ -47,14 +47,23 @@
 //! **Proxies**: an instance is called directly. The proxies of the environment (`HTTP_PROXY`) are for the world outside
 //! and hold for URLs that are not balanced; a proxy that `make` gives the client of an instance is used.
 
+mod call;
 mod client;
 mod error;
+mod follow;
+mod hook;
+mod instance;
 mod lease;
+mod options;
 mod redirect;
+mod replay;
 mod request;
 
 pub use client::Client;
 pub use error::{Error, failure_of};
+pub use hook::{CookieStore, Incoming, ResponseHook, SetInstanceCookie};
+pub use options::CallOptions;
+pub use redirect::{Redirect, RedirectAction, RedirectPolicy, RedirectedFrom};
 pub use request::RequestBuilder;
 
 pub use crate::client::Via;
