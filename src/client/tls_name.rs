@@ -50,7 +50,7 @@ mod tests {
     fn name(host: &str, metadata: Option<&str>, property: Option<&str>) -> Result<Option<String>, String> {
         let mut builder = ServiceInstance::builder(host).port(8443);
         if let Some(text) = metadata {
-            builder = builder.metadata([(KEY, text)]);
+            builder = builder.with_metadata(KEY, text);
         }
         let instance = builder.build().unwrap();
         let name = tls_name(&instance, property).map_err(|error| error.to_string())?;
