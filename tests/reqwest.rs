@@ -4,6 +4,8 @@
 
 #[path = "reqwest/dead.rs"]
 mod dead;
+#[path = "reqwest/dns.rs"]
+mod dns;
 #[path = "reqwest/faults.rs"]
 mod faults;
 #[path = "reqwest/forms.rs"]
@@ -14,6 +16,9 @@ mod h2;
 mod hyper_server;
 #[path = "reqwest/lease.rs"]
 mod lease;
+#[cfg(feature = "reqwest-middleware")]
+#[path = "reqwest/middleware.rs"]
+mod middleware;
 #[allow(dead_code)] // each test crate uses a part
 #[path = "reqwest/net.rs"]
 mod net;

@@ -18,6 +18,9 @@ pub(crate) struct CallSettings {
     /// The hint of requests that carry none.
     pub(crate) hint: Option<String>,
     pub(crate) x_forwarded: XForwardedProperties,
+    /// The longest that a connection may take to open, if it is not the default.
+    #[cfg_attr(not(feature = "reqwest-middleware"), allow(dead_code))]
+    pub(crate) connect_timeout: Option<Duration>,
     /// The longest that an instance may send nothing.
     #[cfg_attr(not(feature = "reqwest"), allow(dead_code))]
     pub(crate) read_timeout: Option<Duration>,

@@ -14,9 +14,9 @@ mod plan;
 mod running;
 mod strategy;
 
-pub use attempts::{Answered, Protocol, PushBack, call, call_with};
 #[cfg(feature = "reqwest")]
 pub(crate) use attempts::call_first;
+pub use attempts::{Answered, Protocol, PushBack, call, call_with};
 pub use error::CallError;
 pub use strategy::{
     Attempt, Available, Broadcast, Failback, Failfast, Failover, Failsafe, Fallback, Forking, Hedging, Merge,

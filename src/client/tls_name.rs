@@ -77,7 +77,10 @@ mod tests {
     fn what_is_no_name_is_an_error_that_says_where_it_stands() {
         for text in ["10.0.0.2", "*.test", "a b", "https://orders.test", "orders.test:443", "a..b", "::1"] {
             let error = name("10.0.0.1", Some(text), Some("orders.test")).unwrap_err();
-            assert!(error.contains("10.0.0.1:8443") && error.contains(&format!("tls-name: {text:?}")), "{error}");
+            assert!(
+                error.contains("10.0.0.1:8443") && error.contains(&format!("tls-name: {text:?}")),
+                "{error}"
+            );
         }
     }
 }

@@ -121,6 +121,8 @@ pub use outlier::{
 pub use overrides::{Override, OverrideAction, OverrideEnd};
 pub use policy::PolicyOptions;
 pub use properties::Properties;
+#[cfg(feature = "reqwest")]
+pub(crate) use read::host_name;
 #[cfg(feature = "config")]
 #[cfg_attr(docsrs, doc(cfg(feature = "config")))]
 pub use report::{Origin, Report, ReportEntry};
@@ -130,8 +132,6 @@ pub use retry::{
 };
 pub use simple::SimpleInstanceProperties;
 pub use slow_start::{SlowStartCurve, SlowStartProperties};
-#[cfg(feature = "reqwest")]
-pub(crate) use read::host_name;
 pub(crate) use stages::hash_source;
 pub use stages::{MetadataRouteProperties, WeightProperties, ZonePreferenceProperties};
 pub use sticky::StickySessionProperties;

@@ -85,7 +85,8 @@ pub(crate) fn host_name(text: &str) -> Option<String> {
     };
     // A name whose last part is a number is read as an address by whoever parses a URL.
     let last = name.rsplit('.').next().unwrap_or_default();
-    let number = last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x") || last.starts_with("0X");
+    let number =
+        last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x") || last.starts_with("0X");
     (name.len() <= 253 && name.split('.').all(label) && !number).then(|| name.to_ascii_lowercase())
 }
 

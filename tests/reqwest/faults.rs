@@ -94,7 +94,8 @@ async fn a_response_that_breaks_off_in_its_body_is_not_repeated() {
 
 #[tokio::test]
 async fn an_instance_that_asks_to_come_later_is_left_alone_and_another_is_asked_at_once() {
-    let later = Act::Answer("HTTP/1.1 503 Busy\r\nretry-after: 7\r\ncontent-length: 4\r\n\r\nbusy".to_owned());
+    let later =
+        Act::Answer("HTTP/1.1 503 Busy\r\nretry-after: 7\r\ncontent-length: 4\r\n\r\nbusy".to_owned());
     let (busy, live) = (Server::start(later.clone()).await, Server::start(ok("")).await);
     let properties = Properties::default().set("retry.retryable-status-codes", 503).unwrap();
     let http = client(&balancers([busy.instance("a"), live.instance("b")], properties.clone()));
@@ -138,7 +139,8 @@ async fn hints_templates_and_costs_go_along_with_a_finished_request_too() {
     }
     assert_eq!((blue.served(), green.served(), http.balancers().in_flight()), (2, 0, 0));
     let held = http.clone();
-    let call = tokio::spawn(async move { held.get("lb://orders/x").hint("green").cost(500).send().await.map(drop) });
+    let call =
+        tokio::spawn(async move { held.get("lb://orders/x").hint("green").cost(500).send().await.map(drop) });
     eventually("the request", || green.served() == 1).await;
     assert_eq!(http.balancers().in_flight(), 500, "calls in flight are counted by their cost");
     call.abort();

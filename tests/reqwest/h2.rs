@@ -145,7 +145,8 @@ async fn case_064_connections_follow_the_list_in_both_versions() {
         let before: Vec<_> = servers.iter().map(Hyper::served).collect();
         calls(&http, 120).await;
         assert_eq!(since(&servers[..2], &before[..2]), [0; 2], "{version}");
-        eventually("the end of their connections", || servers[..2].iter().all(|server| server.open() == 0)).await;
+        eventually("the end of their connections", || servers[..2].iter().all(|server| server.open() == 0))
+            .await;
         assert!(servers[2..].iter().all(|server| (server.open(), server.accepted()) == (1, 1)));
     }
 }

@@ -183,7 +183,8 @@ async fn what_was_dropped_does_not_come_back_behind_the_next_redirect() {
 async fn a_redirect_to_the_address_of_an_instance_goes_there_under_a_lease() {
     let leader = Server::start(ok("leader")).await;
     let location = format!("http://{}/led?by=%41", leader.address);
-    let (one, two) = (Server::start(redirect(307, &location)).await, Server::start(redirect(307, &location)).await);
+    let (one, two) =
+        (Server::start(redirect(307, &location)).await, Server::start(redirect(307, &location)).await);
     let http = over([one.instance("a"), leader.instance("b"), two.instance("c")]);
     let mut redirected = 0;
     for _ in 0..9 {
@@ -206,12 +207,17 @@ async fn a_redirect_to_the_address_of_an_instance_goes_there_under_a_lease() {
     }
     assert!(first.lines().contains(&"GET /there/x".to_owned()), "{:?}", first.lines());
     // What is relative to it is relative to the service.
-    let deep = Server::start(on(|target| if target == "/deep/x" { redirect(302, "next") } else { ok("") })).await;
+    let deep =
+        Server::start(on(|target| if target == "/deep/x" { redirect(302, "next") } else { ok("") })).await;
     let start = Server::start(redirect(302, format!("http://{}/deep/x", deep.address))).await;
     let http = services(&[("orders", &[start.instance("a")]), ("users", &[deep.instance("u")])]);
     let pair = services(&[("orders", &[start.instance("a"), deep.instance("b")])]);
     http.get("lb://orders/x").send().await.unwrap();
-    assert_eq!(deep.lines(), ["GET /deep/x", "GET /deep/next"], "a host like any other, since it is none of its instances");
+    assert_eq!(
+        deep.lines(),
+        ["GET /deep/x", "GET /deep/next"],
+        "a host like any other, since it is none of its instances"
+    );
     for _ in 0..2 {
         // It may be the turn of the one that redirects: to where it was before.
         let answer = pair.get("lb://orders/deep/y").send().await;
@@ -227,7 +233,10 @@ async fn circles_and_too_many_are_errors_that_name_the_way() {
     let http = over([circle.instance("a")]);
     let error = http.get("lb://me:secret@orders/x").send().await.unwrap_err();
     assert!(error.is_redirect() && !error.is_timeout(), "{error}");
-    assert_eq!(error.to_string(), "it was redirected in a circle (redirected from lb://orders/x, then lb://orders/again?x=1)");
+    assert_eq!(
+        error.to_string(),
+        "it was redirected in a circle (redirected from lb://orders/x, then lb://orders/again?x=1)"
+    );
     assert_eq!((circle.served(), error.redirected_from().len(), http.balancers().in_flight()), (2, 2, 0));
 
     let further = Server::start(by(|number| redirect(302, format!("/{number}")))).await;
@@ -235,7 +244,8 @@ async fn circles_and_too_many_are_errors_that_name_the_way() {
     let error = http.get("lb://orders/x").send().await.unwrap_err();
     assert!(error.is_redirect() && error.to_string().contains("more than 10 times"), "{error}");
     assert_eq!((further.served(), error.redirected_from().len()), (11, 11));
-    let error = http.with_redirects(RedirectPolicy::limited(2)).get("lb://orders/x").send().await.unwrap_err();
+    let error =
+        http.with_redirects(RedirectPolicy::limited(2)).get("lb://orders/x").send().await.unwrap_err();
     assert!(error.to_string().contains("more than 2 times"), "{error}");
     assert_eq!(further.served(), 11 + 3);
 
@@ -264,7 +274,8 @@ async fn a_closure_decides_redirect_by_redirect() {
         match http.get("lb://orders/x").send().await {
             Ok(response) => assert_eq!(response.status().as_u16(), end),
             Err(error) => {
-                let text = "a redirect was refused (not to lb://orders/relative) (redirected from lb://orders/x)";
+                let text =
+                    "a redirect was refused (not to lb://orders/relative) (redirected from lb://orders/x)";
                 assert_eq!((end, error.to_string()), (500, text.to_owned()));
             }
         }
@@ -298,14 +309,18 @@ async fn what_is_no_place_is_given_to_the_caller_or_refused_by_name() {
     for location in ["mailto:me@orders.test", "ftp://orders.test/x", "file:///etc/passwd", "data:,x"] {
         let server = Server::start(redirect(302, location)).await;
         let error = over([server.instance("a")]).get("lb://orders/x").send().await.unwrap_err();
-        assert!(error.is_redirect() && error.to_string().contains("neither http nor https nor lb"), "{error}");
+        assert!(
+            error.is_redirect() && error.to_string().contains("neither http nor https nor lb"),
+            "{error}"
+        );
     }
 }
 
 #[tokio::test]
 async fn the_time_of_a_call_holds_for_all_its_redirects_together() {
     let silent = Server::start(Act::Hang).await;
-    let further = by(|number| redirect(302, if number < 3 { format!("/{number}") } else { "lb://users/x".to_owned() }));
+    let further =
+        by(|number| redirect(302, if number < 3 { format!("/{number}") } else { "lb://users/x".to_owned() }));
     let server = Server::start(further).await;
     let http = services(&[("orders", &[server.instance("a")]), ("users", &[silent.instance("u")])]);
     let start = std::time::Instant::now();
@@ -339,7 +354,8 @@ async fn a_call_that_was_redirected_to_a_dead_server_was_sent_once() {
 
 #[tokio::test]
 async fn the_policy_of_the_client_that_make_gives_does_not_count() {
-    let server = Server::start(by(|number| redirect(302, if number % 2 == 1 { "lb://orders/y" } else { "/z" }))).await;
+    let server =
+        Server::start(by(|number| redirect(302, if number % 2 == 1 { "lb://orders/y" } else { "/z" }))).await;
     let balancers = balancers([server.instance("a")], Properties::default());
     let own = || reqwest::Client::builder().redirect(reqwest::redirect::Policy::limited(1));
     let http = balancers.reqwest(move |_| own()).unwrap().with_redirects(RedirectPolicy::limited(1));

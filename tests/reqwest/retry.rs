@@ -42,7 +42,8 @@ async fn case_023_a_post_is_repeated_only_if_it_may_be_and_with_the_same_bytes()
     {
         let (a, b) = (Server::start(status_503()).await, Server::start(ok("")).await);
         let http = client(&balancers([a.instance("a"), b.instance("b")], properties.clone()));
-        let response = if stream { from_a(&http, &a, streamed).await } else { from_a(&http, &a, buffered).await };
+        let response =
+            if stream { from_a(&http, &a, streamed).await } else { from_a(&http, &a, buffered).await };
         assert_eq!((response.status().as_u16(), attempts(&response)), (status, made));
         if status == 503 {
             assert_eq!(response.headers()["x-from"], "server");
@@ -50,7 +51,12 @@ async fn case_023_a_post_is_repeated_only_if_it_may_be_and_with_the_same_bytes()
         }
         assert!(a.bodies().iter().chain(&b.bodies()).all(|body| *body == json));
         let whole = json.len().to_string();
-        let lengths: Vec<_> = a.heads().iter().chain(&b.heads()).map(|head| header(head, "content-length").map(str::to_owned)).collect();
+        let lengths: Vec<_> = a
+            .heads()
+            .iter()
+            .chain(&b.heads())
+            .map(|head| header(head, "content-length").map(str::to_owned))
+            .collect();
         assert!(stream || lengths.iter().all(|length| length.as_ref() == Some(&whole)), "{lengths:?}");
         assert_eq!(http.balancers().in_flight(), 0);
     }

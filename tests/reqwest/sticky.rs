@@ -152,7 +152,8 @@ async fn served_by(http: &Client, url: &str) -> Via {
 #[tokio::test]
 async fn case_019_a_client_with_cookies_leaves_a_dead_server_once_and_stays_with_the_next() {
     for hidden in [false, true] {
-        let (a, b, c) = (Server::start(ok("")).await, Server::start(ok("")).await, Server::start(ok("")).await);
+        let (a, b, c) =
+            (Server::start(ok("")).await, Server::start(ok("")).await, Server::start(ok("")).await);
         let all = [a.instance("a"), b.instance("b"), c.instance("c")];
         let (mut properties, mut sticky) = (properties(STICKY), StickySession::default());
         if hidden {
@@ -185,7 +186,8 @@ async fn case_019_a_client_with_cookies_leaves_a_dead_server_once_and_stays_with
         // Another user of the same client has cookies of its own.
         let other = shared.with_cookies(Cookies::default());
         served_by(&other, "lb://orders/x").await;
-        let last = servers.iter().flat_map(|server| server.heads()).filter(|head| header(head, "cookie").is_none());
+        let last =
+            servers.iter().flat_map(|server| server.heads()).filter(|head| header(head, "cookie").is_none());
         assert_eq!(last.count(), 2, "the first calls of the two");
     }
 }
@@ -193,12 +195,14 @@ async fn case_019_a_client_with_cookies_leaves_a_dead_server_once_and_stays_with
 #[tokio::test]
 async fn cookies_belong_to_the_service_and_not_to_the_instance_that_set_them() {
     let login = Act::Answer(
-        "HTTP/1.1 302 -\r\nlocation: /in\r\nset-cookie: SID=7; Path=/\r\ncontent-length: 0\r\n\r\n".to_owned(),
+        "HTTP/1.1 302 -\r\nlocation: /in\r\nset-cookie: SID=7; Path=/\r\ncontent-length: 0\r\n\r\n"
+            .to_owned(),
     );
     let act = on(move |target| if target == "/login" { login.clone() } else { ok("") });
     let (a, b) = (Server::start(act.clone()).await, Server::start(act).await);
     let users = Server::start(ok("")).await;
-    let http = services(&[("orders", &[a.instance("a"), b.instance("b")]), ("users", &[users.instance("u")])]);
+    let http =
+        services(&[("orders", &[a.instance("a"), b.instance("b")]), ("users", &[users.instance("u")])]);
     let user = http.with_cookies(Cookies::default());
     served_by(&user, "lb://orders/login").await;
     for url in ["lb://orders/x", "lb://orders/x", "lb://users/x"] {

@@ -88,11 +88,9 @@ fn named(name: &str) -> Properties {
 
 #[tokio::test]
 async fn a_certificate_is_verified_by_the_name_of_the_entry_or_of_the_property() {
-    for (entry, property) in [
-        (Some("orders.test"), None),
-        (None, Some("Orders.test")),
-        (Some("orders.test"), Some("other.test")),
-    ] {
+    for (entry, property) in
+        [(Some("orders.test"), None), (None, Some("Orders.test")), (Some("orders.test"), Some("other.test"))]
+    {
         let server = Tls::start().await;
         let properties = property.map_or_else(Properties::default, named);
         let http = server.client(&balancers([server.instance("a", entry)], properties));
@@ -110,7 +108,9 @@ async fn a_certificate_is_verified_by_the_name_of_the_entry_or_of_the_property()
 
 #[tokio::test]
 async fn another_name_or_none_is_a_connection_that_was_not_made() {
-    for (entry, property) in [(None, None), (Some("other.test"), Some("orders.test")), (None, Some("other.test"))] {
+    for (entry, property) in
+        [(None, None), (Some("other.test"), Some("orders.test")), (None, Some("other.test"))]
+    {
         let (server, live) = (Tls::start().await, Server::start(ok("")).await);
         let properties = property.map_or_else(Properties::default, named);
         let bad = server.instance("bad", entry);
@@ -135,18 +135,27 @@ async fn another_name_or_none_is_a_connection_that_was_not_made() {
 #[tokio::test]
 async fn an_entry_whose_name_is_none_says_so_and_spoils_nothing_else() {
     let server = Tls::start().await;
-    let (bad, good) = (server.instance("bad", Some("10.0.0.1")), server.instance("good", Some("orders.test")));
+    let (bad, good) =
+        (server.instance("bad", Some("10.0.0.1")), server.instance("good", Some("orders.test")));
     let http = server.client(&balancers([bad.clone()], named("orders.test")));
     let error = http.get("lb://orders/x").send().await.unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("\"orders\"") && text.contains("bad (127.0.0.1:") && text.contains("tls-name: \"10.0.0.1\""), "{text}");
+    assert!(
+        text.contains("\"orders\"")
+            && text.contains("bad (127.0.0.1:")
+            && text.contains("tls-name: \"10.0.0.1\""),
+        "{text}"
+    );
     let http = server.client(&balancers([bad, good], Properties::default()));
     for _ in 0..4 {
         let response = http.get("lb://orders/x").send().await.unwrap();
         assert_eq!(response.extensions().get::<Via>().unwrap().instance().id(), "good");
     }
     let error = Properties::default().set("tls-name", "https://orders.test").unwrap_err();
-    assert!(error.to_string().contains("tls-name") && error.to_string().contains("https://orders.test"), "{error}");
+    assert!(
+        error.to_string().contains("tls-name") && error.to_string().contains("https://orders.test"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -159,7 +168,8 @@ async fn a_name_that_changes_holds_for_the_next_call() {
     let http = server.client(&balancers);
     http.get("lb://orders/x").send().await.unwrap_err();
     live.reload(|current| current.clone().set_for("orders", "tls-name", "orders.test")).unwrap();
-    eventually("the change", || balancers.properties(&orders).tls_name.as_deref() == Some("orders.test")).await;
+    eventually("the change", || balancers.properties(&orders).tls_name.as_deref() == Some("orders.test"))
+        .await;
     http.get("lb://orders/x").send().await.unwrap();
     // The same instance with another entry.
     registry.set(&orders, [server.instance("a", Some("other.test"))]);

@@ -122,7 +122,8 @@ impl Client {
         match to {
             To::Plain => {
                 // A first request always has its body, and a later one is made so that it has.
-                let request = replay.next().and_then(|request| ends.within(request)).ok_or_else(Error::late)?;
+                let request =
+                    replay.next().and_then(|request| ends.within(request)).ok_or_else(Error::late)?;
                 let sent = self.plain().execute(request).await;
                 sent.map(Answer::Plain).map_err(Error::plain)
             }

@@ -83,7 +83,9 @@ impl Error {
         match &self.0.kind {
             Kind::Late => true,
             Kind::Call(error) if error.is_timeout() => true,
-            _ => self.reqwest_error().is_some_and(|error| failure_of(error) == Failure::Timeout || error.is_timeout()),
+            _ => self
+                .reqwest_error()
+                .is_some_and(|error| failure_of(error) == Failure::Timeout || error.is_timeout()),
         }
     }
 

@@ -49,7 +49,8 @@ pub(super) async fn run(
         answer.give_up();
         if let Some(before) = to.balancer() {
             let stays = next.to.balancer().is_some_and(|there| there.service_id() == before.service_id());
-            options = std::borrow::Cow::Owned(if stays { options.elsewhere() } else { CallOptions::default() });
+            options =
+                std::borrow::Cow::Owned(if stays { options.elsewhere() } else { CallOptions::default() });
         }
         next.apply(&mut replay, client.sends_referer());
         to = next.to;
@@ -192,10 +193,13 @@ fn place(
     relative: bool,
 ) -> Option<Place> {
     let called = answer.response().url();
-    let same_scheme = plainly(location.scheme()) == plainly(base.scheme()) || location.scheme() == called.scheme();
+    let same_scheme =
+        plainly(location.scheme()) == plainly(base.scheme()) || location.scheme() == called.scheme();
     let Some(balancer) = from.balancer() else {
         let to = client.route(location).ok()?;
-        let trusted = to.balancer().is_none() && location.scheme() == called.scheme() && same_authority(called, location);
+        let trusted = to.balancer().is_none()
+            && location.scheme() == called.scheme()
+            && same_authority(called, location);
         return Some(Place { to, url: location.clone(), trusted });
     };
     if !relative && let Some(place) = instance(balancer, answer, base, location) {

@@ -8,8 +8,8 @@ use ::reqwest::redirect::Policy;
 use ::reqwest::{Client, ClientBuilder, Proxy, Url};
 use arc_swap::ArcSwap;
 
-use crate::client::tls_name::tls_name;
 use crate::ServiceInstance;
+use crate::client::tls_name::tls_name;
 
 /// How often a connection of HTTP/2 is asked for a sign of life when nothing else came.
 ///

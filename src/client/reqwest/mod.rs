@@ -49,17 +49,22 @@
 
 mod call;
 mod client;
+mod dns;
 mod error;
 mod follow;
 mod hook;
 mod instance;
 mod lease;
+#[cfg(feature = "reqwest-middleware")]
+#[cfg_attr(docsrs, doc(cfg(feature = "reqwest-middleware")))]
+pub mod middleware;
 mod options;
 mod redirect;
 mod replay;
 mod request;
 
 pub use client::Client;
+pub use dns::Resolver;
 pub use error::{Error, failure_of};
 pub use hook::{CookieStore, Incoming, ResponseHook, SetInstanceCookie};
 pub use options::CallOptions;

@@ -157,7 +157,9 @@ impl fmt::Display for Fault {
             Self::TooMany(most) => write!(f, "it was redirected more than {most} times"),
             Self::Circle => f.write_str("it was redirected in a circle"),
             Self::Refused(why) => write!(f, "a redirect was refused ({why})"),
-            Self::Scheme => f.write_str("it was redirected to a scheme that is neither http nor https nor lb"),
+            Self::Scheme => {
+                f.write_str("it was redirected to a scheme that is neither http nor https nor lb")
+            }
         }
     }
 }
