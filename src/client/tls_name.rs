@@ -21,7 +21,7 @@ pub(crate) fn tls_name<'a>(
     let host = instance.host();
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let Ok(address) = host.parse::<IpAddr>() else { return Ok(None) };
-    let own = instance.metadata().get(KEY).map(|text| text.trim()).filter(|text| !text.is_empty());
+    let own = instance.metadata().get(KEY).map(str::trim).filter(|text| !text.is_empty());
     let Some(text) = own else { return Ok(property.map(|name| (address, Cow::Borrowed(name)))) };
     match host_name(text) {
         Some(name) => Ok(Some((address, Cow::Owned(name)))),

@@ -109,10 +109,8 @@ async fn what_is_repeated_and_what_is_not_is_as_in_the_client_of_its_own() {
         let (breaking, live) = (Server::start(Act::Break).await, Server::start(ok("")).await);
         let balancers = balancers([breaking.instance("r"), live.instance("b")], Properties::default());
         let http = over_both(&balancers);
-        let body = || match stream {
-            true => Body::wrap_stream(futures_util::stream::iter([Ok::<_, std::io::Error>("once")])),
-            false => Body::from("once"),
-        };
+        let streamed = || Body::wrap_stream(futures_util::stream::iter([Ok::<_, std::io::Error>("once")]));
+        let body = || if stream { streamed() } else { Body::from("once") };
         let mut errors = Vec::new();
         for _ in 0..2 {
             errors.extend(http.request(method.clone(), "lb://orders/x").body(body()).send().await.err());

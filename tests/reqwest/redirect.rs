@@ -223,7 +223,7 @@ async fn a_redirect_to_the_address_of_an_instance_goes_there_under_a_lease() {
         let answer = pair.get("lb://orders/deep/y").send().await;
         assert!(answer.is_ok() || answer.is_err_and(|error| error.is_redirect()));
     }
-    let next = [&start, &deep].map(|server| server.lines()).concat();
+    let next = [&start, &deep].map(Server::lines).concat();
     assert!(next.iter().filter(|line| *line == "GET /deep/next").count() >= 2, "{next:?}");
 }
 

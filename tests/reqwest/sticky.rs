@@ -219,7 +219,7 @@ async fn cookies_belong_to_the_service_and_not_to_the_instance_that_set_them() {
     // What the caller says of cookies is all that is said.
     user.get("lb://users/x").header("cookie", "mine=1").send().await.unwrap();
     user.get("lb://orders/x").header("cookie", "mine=1").send().await.unwrap();
-    let all = [&a, &b, &users].map(|server| server.heads()).concat();
+    let all = [&a, &b, &users].map(Server::heads).concat();
     assert_eq!(all.iter().filter(|head| header(head, "cookie") == Some("mine=1")).count(), 2);
     // A circle is none if each turn brings other cookies.
     let counts = by(|number| match number {
