@@ -5,6 +5,8 @@
 //! - [`lists`]: the life of a list: TTL, hard age, back-off, outages, empty answers, watches, cache off
 //! - [`picks`]: what one `choose` does: views, groups, rotations, attempts after the first, skipped instances
 //! - [`calls`]: what one call does: attempts, retries, budgets, events
+//! - `reqwest` (features `reqwest` and `reqwest-middleware`): the reqwest client: switching to it, certificates, time-outs,
+//!   redirects, cookies; a client that is there already
 //! - [`policies`]: what each guarantees, when to use it, what it costs
 //! - [`outliers`]: who is taken out by what calls see, and comes back; slow start; the cost of a request
 //! - [`stages`]: the chain, in its fixed order
@@ -32,6 +34,11 @@ pub mod picks {}
 
 #[doc = include_str!("guide/calls.md")]
 pub mod calls {}
+
+/// It needs the features `reqwest` and `reqwest-middleware`.
+#[cfg(feature = "reqwest-middleware")]
+#[doc = include_str!("guide/reqwest.md")]
+pub mod reqwest {}
 
 #[doc = include_str!("guide/policies.md")]
 pub mod policies {}

@@ -71,7 +71,8 @@
 //! # With reqwest
 //!
 //! With the feature `reqwest`, [`LoadBalancers::reqwest`] gives a client for `lb://orders/api/42`, with one connection
-//! pool per instance. A call that was never sent goes once to another instance. See [`client::reqwest`].
+//! pool per instance. A call that was never sent goes once to another instance, and redirects to services are balanced.
+//! See [`client::reqwest`] and the page `guide::reqwest`.
 //!
 //! # Where to go on
 //!
@@ -98,6 +99,7 @@
 //! | `metrics` | no | meters, through the facade `metrics` |
 //! | `orca` | no | reports of load in the binary form of ORCA; the readable forms need no feature |
 //! | `reqwest` | no | the reqwest client |
+//! | `reqwest-middleware` | no | middlewares for a reqwest client that is there already; implies `reqwest` |
 //! | `full` | no | all of the above |
 //! | `sim` | no | a simulator that drives your balancers on a virtual clock; for tests |
 //! | `testkit` | no | checks that a policy can be put to; implies `sim`; for tests |

@@ -42,6 +42,12 @@ impl<E> CallError<E> {
         Self(Box::new(Kind::Call { service: service.clone(), tried, outcomes, error }))
     }
 
+    /// The time of the last attempt was up.
+    pub(super) fn late(service: &ServiceId, tried: Vec<ServiceInstance>) -> Self {
+        let service = service.clone();
+        Self(Box::new(Kind::Call { service, tried, outcomes: Vec::new(), error: None }))
+    }
+
     /// The client refused it by itself.
     pub(super) fn throttled(service: &ServiceId) -> Self {
         Self(Box::new(Kind::Throttled(service.clone())))

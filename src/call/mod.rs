@@ -14,6 +14,8 @@ mod plan;
 mod running;
 mod strategy;
 
+#[cfg(feature = "reqwest")]
+pub(crate) use attempts::call_first;
 pub use attempts::{Answered, Protocol, PushBack, call, call_with};
 pub use error::CallError;
 pub use strategy::{

@@ -10,8 +10,10 @@ mod pool;
 #[cfg(feature = "reqwest")]
 #[cfg_attr(docsrs, doc(cfg(feature = "reqwest")))]
 pub mod reqwest;
-#[cfg(feature = "tower")]
+#[cfg(any(feature = "reqwest", feature = "tower"))]
 mod returning;
+#[cfg(feature = "reqwest")]
+mod tls_name;
 mod transform;
 mod via;
 

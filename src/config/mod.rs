@@ -121,6 +121,8 @@ pub use outlier::{
 pub use overrides::{Override, OverrideAction, OverrideEnd};
 pub use policy::PolicyOptions;
 pub use properties::Properties;
+#[cfg(feature = "reqwest")]
+pub(crate) use read::host_name;
 #[cfg(feature = "config")]
 #[cfg_attr(docsrs, doc(cfg(feature = "config")))]
 pub use report::{Origin, Report, ReportEntry};
