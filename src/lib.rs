@@ -128,6 +128,9 @@ pub mod discovery;
 #[cfg(feature = "file")]
 mod files;
 mod future;
+#[cfg(feature = "gateway")]
+#[cfg_attr(docsrs, doc(cfg(feature = "gateway")))]
+pub mod gateway;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 pub mod health;
