@@ -7,6 +7,8 @@ mod load_balancer_client;
 mod logical;
 #[cfg(any(feature = "reqwest", feature = "tower"))]
 mod pool;
+#[cfg(feature = "tower")]
+mod propagation;
 #[cfg(feature = "reqwest")]
 #[cfg_attr(docsrs, doc(cfg(feature = "reqwest")))]
 pub mod reqwest;
@@ -16,5 +18,10 @@ mod transform;
 mod via;
 
 pub use load_balancer_client::{Attempt, ClientError, LoadBalancerClient};
+#[cfg(feature = "tower")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
+pub use propagation::{Propagating, PropagationLayer};
 pub use transform::{Outgoing, RequestTransformer};
 pub use via::Via;
+
+pub use crate::request::{Propagated, Propagation};

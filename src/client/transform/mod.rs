@@ -10,11 +10,13 @@ use http::{HeaderMap, Method};
 
 use crate::ServiceInstance;
 use crate::balancer::CallSettings;
+use crate::request::Propagated;
 
 /// Changes each attempt of a call after its URL was pointed at the instance: Spring's `LoadBalancerRequestTransformer`.
 ///
 /// Several run by their [`order`](Self::order), lowest first, those of one order as they were added; each sees what those
-/// before it did. Built-in ones run first: the headers of `x-forwarded`, and the cookie of `sticky-session`.
+/// before it did. Built-in ones run first: the headers that are [handed on](crate::client::Propagated), those of `x-forwarded`,
+/// and the cookie of `sticky-session`.
 ///
 /// ```
 /// use evenkeel::ServiceInstance;
@@ -112,6 +114,7 @@ impl Transformers {
         mut request: Outgoing<'_>,
         instance: &ServiceInstance,
     ) -> String {
+        Propagated::current().add_to(request.headers);
         forwarded::add(&calls.x_forwarded, &mut request);
         if let Some(cookie) = &calls.instance_cookie {
             cookie::write(cookie, &mut request, instance);
