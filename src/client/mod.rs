@@ -2,6 +2,8 @@
 //!
 //! [`LoadBalancerClient`] is for anything that can be called; [`reqwest`] is a client of its own, with a feature.
 
+#[cfg(any(feature = "reqwest", feature = "tower"))]
+mod failure;
 mod load_balancer_client;
 #[cfg(any(feature = "reqwest", feature = "tower"))]
 mod logical;
@@ -14,6 +16,9 @@ mod propagation;
 pub mod reqwest;
 #[cfg(feature = "tower")]
 mod returning;
+#[cfg(feature = "tower")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
+pub mod tower;
 mod transform;
 mod via;
 

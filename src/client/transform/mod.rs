@@ -107,6 +107,13 @@ impl Transformers {
         Self(all.into())
     }
 
+    /// Whether there is anything to change, so that nobody writes URLs as text for nothing.
+    #[cfg(feature = "tower")]
+    pub(crate) fn have_work(&self, calls: &CallSettings) -> bool {
+        let CallSettings { x_forwarded, instance_cookie, .. } = calls;
+        x_forwarded.enabled || x_forwarded.forwarded || instance_cookie.is_some() || !self.0.is_empty()
+    }
+
     /// What the properties of a service ask for, then those of the client. The URL to send to.
     pub(crate) fn apply(
         &self,

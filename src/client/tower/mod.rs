@@ -1,0 +1,21 @@
+//! Services and layers of tower, and a client of hyper over them.
+
+mod aim;
+mod builder;
+mod connect;
+mod error;
+mod hyper;
+mod options;
+mod protocol;
+
+pub use builder::HyperBuilder;
+pub use connect::Connector;
+pub use error::{Error, failure_of};
+pub use hyper::HyperClient;
+pub use options::CallOptions;
+
+pub use crate::client::Via;
+pub use crate::client::returning::Returning;
+
+/// An error of any kind, as tower has it.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
