@@ -139,6 +139,10 @@ impl Routes {
         self.routes.iter().map(|route| &*route.id)
     }
 
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Route>> {
+        self.routes.iter()
+    }
+
     /// What was read over: keys of Spring's gateway that are not read here, routes that are switched off, paths of URIs.
     pub fn notes(&self) -> &[Warning] {
         &self.notes

@@ -187,7 +187,7 @@ fn layers_placeholders_and_variables_hold_for_routes() {
     let yaml = "
 base: /api
 spring.cloud.gateway:
-  default-filters: [AddRequestHeader=X-From, gateway]
+  default-filters: ['AddRequestHeader=X-From, gateway']
   routes:
     - {id: weak, uri: 'lb://weak'}
     - {id: weaker, uri: 'lb://weaker'}
@@ -252,7 +252,7 @@ fn what_is_wrong_names_route_key_value_and_what_is_allowed() {
             &["unknown argument", "= \"pattrn\"", "patterns"],
         ),
         ("{id: r, uri: 'lb://a', predicates: ['Header=X, a, b']}", &["3 arguments", "long notation"]),
-        ("{id: r, uri: 'lb://a', filters: ['SetPath=/{x}']}", &["no variable x", "Path or Host"]),
+        ("{id: r, uri: 'lb://a', filters: ['SetPath=/{x}']}", &["has a variable x", "Path or Host"]),
         ("{id: r, uri: 'lb://a', filters: ['RewritePath=/a, /$\\{b}']}", &["no group b"]),
         (
             "{id: r, uri: 'lb://a', metadata: {response-timeout: soon}}",

@@ -21,7 +21,7 @@ pub(super) fn service_of(balancers: &LoadBalancers, uri: &Uri) -> Result<Option<
 }
 
 /// `uri` at the instance: path and query stay as they are, byte for byte.
-pub(super) fn aim(uri: Uri, choice: &Choice) -> Result<Uri, Attempt> {
+pub(crate) fn aim(uri: Uri, choice: &Choice) -> Result<Uri, Attempt> {
     let state = choice.state();
     let scheme = state.scheme_for(uri.scheme_str()).map_err(Attempt::Target)?;
     let no_uri = |error: &dyn Display| Attempt::Uri(format!("{} has no URI: {error}", choice.instance()));

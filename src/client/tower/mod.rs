@@ -8,8 +8,12 @@ mod hyper;
 mod options;
 mod protocol;
 
+#[cfg(feature = "gateway")]
+pub(crate) use aim::aim;
 pub use builder::HyperBuilder;
 pub use connect::Connector;
+#[cfg(feature = "gateway")]
+pub(crate) use error::Attempt;
 pub use error::{Error, failure_of};
 pub use hyper::HyperClient;
 pub use options::CallOptions;

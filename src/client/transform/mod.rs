@@ -111,7 +111,11 @@ impl Transformers {
     #[cfg(feature = "tower")]
     pub(crate) fn have_work(&self, calls: &CallSettings) -> bool {
         let CallSettings { x_forwarded, instance_cookie, .. } = calls;
-        x_forwarded.enabled || x_forwarded.forwarded || instance_cookie.is_some() || !self.0.is_empty()
+        !Propagated::current().is_empty()
+            || x_forwarded.enabled
+            || x_forwarded.forwarded
+            || instance_cookie.is_some()
+            || !self.0.is_empty()
     }
 
     /// What the properties of a service ask for, then those of the client. The URL to send to.

@@ -7,6 +7,7 @@ mod retry;
 mod template;
 
 use http::header::HOST;
+use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::pattern::Variable;
@@ -43,7 +44,7 @@ pub(super) enum Value {
 }
 
 /// The path and query of a request on its way, as they are to be sent.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Draft {
     /// Beginning with a slash.
     pub(super) path: String,
@@ -54,6 +55,18 @@ pub(super) struct Draft {
 /// A value of the request that cannot stand where a filter puts it.
 #[derive(Debug)]
 pub(super) struct Unfit;
+
+impl Draft {
+    /// What is to be sent.
+    pub(super) fn target(self) -> Result<Option<PathAndQuery>, Unfit> {
+        let mut text = self.path;
+        if let Some(query) = self.query {
+            text.push('?');
+            text.push_str(&query);
+        }
+        PathAndQuery::try_from(text).map(Some).map_err(|_| Unfit)
+    }
+}
 
 impl Filter {
     /// Changes the request.

@@ -109,7 +109,7 @@ fn escape(text: &str, out: &mut String) {
 /// What takes the place of a match, as Java writes it: `/${segment}`, `/$1`, `\$` for a dollar. In YAML a dollar before a
 /// brace is written `$\`, so that it is no placeholder.
 #[derive(Clone, Debug)]
-pub(super) struct Replacement(Vec<Part>);
+pub(in crate::gateway) struct Replacement(Vec<Part>);
 
 #[derive(Clone, Debug)]
 enum Part {
