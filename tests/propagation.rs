@@ -62,7 +62,9 @@ async fn a_canary_survives_the_second_hop() {
     let handler = |State(http): State<evenkeel::client::reqwest::Client>| async move {
         http.get("lb://orders/b").send().await.unwrap().text().await.unwrap()
     };
-    let a = serve(Router::new().route("/a", get(handler)).with_state(http).layer(PropagationLayer::default())).await;
+    let a =
+        serve(Router::new().route("/a", get(handler)).with_state(http).layer(PropagationLayer::default()))
+            .await;
     // And the client balances to A.
     let front = balancers(vec![at(a, "a-1"), at(a, "a-2")]).reqwest(|_| reqwest::Client::builder()).unwrap();
     for _ in 0..5 {
@@ -102,7 +104,8 @@ async fn every_client_has_it_before_it_chooses_and_on_the_wire() {
     assert!(second.canary.heads().iter().all(|head| header(head, "x-sc-lb-hint") == Some("canary")));
     assert_eq!((second.canary.served(), second.stable.served()), (6, 0));
     // A request that says so itself is believed.
-    let own = canary().scope(reqwest.get("lb://orders/x").header("x-sc-lb-hint", "stable").send()).await.unwrap();
+    let own =
+        canary().scope(reqwest.get("lb://orders/x").header("x-sc-lb-hint", "stable").send()).await.unwrap();
     assert_eq!(own.text().await.unwrap(), "stable");
     let heads = second.stable.heads();
     assert_eq!(header(&heads[0], "x-sc-lb-hint"), Some("stable"));
@@ -111,11 +114,15 @@ async fn every_client_has_it_before_it_chooses_and_on_the_wire() {
 
 #[tokio::test]
 async fn calls_by_a_closure_have_it_too() {
-    let list = |hint: &str| ServiceInstance::builder(format!("{hint}.test")).port(80).with_metadata("hint", hint).build();
-    let discovery =
-        SimpleDiscovery::new().with_instances("orders", [list("stable").unwrap(), list("canary").unwrap()]).unwrap();
-    let supplier =
-        SupplierBuilder::new("orders").with_discovery_client(discovery).with_request_stage(HintStage::default());
+    let list = |hint: &str| {
+        ServiceInstance::builder(format!("{hint}.test")).port(80).with_metadata("hint", hint).build()
+    };
+    let discovery = SimpleDiscovery::new()
+        .with_instances("orders", [list("stable").unwrap(), list("canary").unwrap()])
+        .unwrap();
+    let supplier = SupplierBuilder::new("orders")
+        .with_discovery_client(discovery)
+        .with_request_stage(HintStage::default());
     let orders = LoadBalancer::builder(supplier.build().unwrap()).build();
     let hosts = async || {
         let mut hosts = Vec::new();
@@ -137,7 +144,8 @@ async fn calls_by_a_closure_have_it_too() {
 #[tokio::test]
 async fn what_is_not_named_is_not_handed_on_and_hosts_that_are_not_balanced_get_nothing() {
     let (inner, outside) = (Server::start(ok("inner")).await, Server::start(ok("outside")).await);
-    let http = balancers(vec![inner.instance("a")]).reqwest(|_| reqwest::Client::builder().no_proxy()).unwrap();
+    let http =
+        balancers(vec![inner.instance("a")]).reqwest(|_| reqwest::Client::builder().no_proxy()).unwrap();
     let url = format!("http://{}/x", outside.address);
     let handler = |State((http, url)): State<(evenkeel::client::reqwest::Client, String)>| async move {
         http.get("lb://orders/x").send().await.unwrap();
@@ -151,7 +159,8 @@ async fn what_is_not_named_is_not_handed_on_and_hosts_that_are_not_balanced_get_
         "done"
     };
     let rules = Propagation::default().with_header(HeaderName::from_static("x-tenant"));
-    let app = Router::new().route("/a", get(handler)).with_state((http, url)).layer(PropagationLayer::new(rules));
+    let app =
+        Router::new().route("/a", get(handler)).with_state((http, url)).layer(PropagationLayer::new(rules));
     let a = serve(app).await;
     let plain = reqwest::Client::builder().no_proxy().build().unwrap();
     let request = plain.get(format!("http://{a}/a")).header("x-tenant", "acme").header("x-canary", "yes");

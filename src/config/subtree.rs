@@ -215,7 +215,10 @@ fn entry(source: &[Leaf], key: &str, resolver: &Resolver<'_>) -> Option<Entry> {
     tree(&found, resolver)
 }
 
-fn tree(leaves: &[(&[Token], &Leaf)], resolver: &Resolver<'_>) -> Option<Entry> {
+/// A value, and what is left of its key.
+type Below<'a> = (&'a [Token], &'a Leaf);
+
+fn tree(leaves: &[Below<'_>], resolver: &Resolver<'_>) -> Option<Entry> {
     let (below, first) = leaves.first()?;
     let key = key::render(&first.path[..first.path.len() - below.len()]);
     let place = first.place.clone();
@@ -225,7 +228,7 @@ fn tree(leaves: &[(&[Token], &Leaf)], resolver: &Resolver<'_>) -> Option<Entry> 
         return Some(Entry { key, place, shape });
     }
     // The items by their first step, in order of their places or names.
-    let mut items: BTreeMap<(usize, String), Vec<(&[Token], &Leaf)>> = BTreeMap::new();
+    let mut items: BTreeMap<(usize, String), Vec<Below<'_>>> = BTreeMap::new();
     let mut list = true;
     for (below, leaf) in leaves {
         let Some((step, rest)) = below.split_first() else { continue };

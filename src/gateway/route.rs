@@ -27,18 +27,36 @@ pub(super) struct Route {
     /// It answers by itself: the status, the address, and whether it takes the query along.
     pub(super) redirect: Option<(StatusCode, HeaderValue, bool)>,
     pub(super) retry: Option<Retry>,
-    /// Its own time-outs; an inner `None` switches that of the gateway off.
-    pub(super) response_timeout: Option<Option<Duration>>,
-    pub(super) connect_timeout: Option<Option<Duration>>,
+    pub(super) response_timeout: Limit,
+    pub(super) connect_timeout: Limit,
     /// What filters need of the request.
     pub(super) changes_target: bool,
     has_variables: bool,
 }
 
+/// A time limit of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limit {
+    /// That of the gateway.
+    Inherited,
+    /// Its own; none at all switches that of the gateway off.
+    Own(Option<Duration>),
+}
+
+impl Limit {
+    /// What holds, where this is that of the gateway.
+    pub(super) fn over(self, inherited: Option<Duration>) -> Option<Duration> {
+        match self {
+            Self::Inherited => inherited,
+            Self::Own(limit) => limit,
+        }
+    }
+}
+
 impl Route {
     /// Reads a route; nothing of it is used if anything is wrong. Whether its URI has a path, which is not used, comes with it.
     pub(super) fn read(
-        definition: RouteDefinition,
+        definition: &RouteDefinition,
         defaults: &[Step],
         addresses: &mut Addresses,
         issues: &mut Issues,
@@ -71,13 +89,13 @@ impl Route {
             preserve_host: false,
             redirect: None,
             retry: None,
-            response_timeout: None,
-            connect_timeout: None,
+            response_timeout: Limit::Inherited,
+            connect_timeout: Limit::Inherited,
             changes_target: false,
             has_variables: false,
         };
-        route.read_filters(&definition, defaults, issues);
-        route.read_metadata(&definition, issues);
+        route.read_filters(definition, defaults, issues);
+        route.read_metadata(definition, issues);
         (issues.problems.len() == before).then_some((route, with_path))
     }
 
@@ -112,7 +130,7 @@ impl Route {
                 _ => continue,
             };
             match timeout(&written.text) {
-                Ok(limit) => *to = Some(limit),
+                Ok(limit) => *to = Limit::Own(limit),
                 Err(allowed) => issues.problems.push(Problem {
                     key: written.key.clone(),
                     value: written.text.clone(),

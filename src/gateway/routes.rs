@@ -38,7 +38,7 @@ use crate::random::{Random, below};
 #[derive(Default)]
 pub struct Routes {
     /// In the order in which they are asked.
-    routes: Vec<Arc<Route>>,
+    ordered: Vec<Arc<Route>>,
     /// The routes of each group, by their places, and the sum of their weights.
     groups: Vec<Group>,
     notes: Vec<Warning>,
@@ -101,7 +101,7 @@ impl Routes {
             }
             let uri = (definition.uri.key.clone(), definition.uri.place.clone());
             if let Some((route, with_path)) =
-                Route::read(definition, &default_filters, &mut addresses, &mut issues)
+                Route::read(&definition, &default_filters, &mut addresses, &mut issues)
             {
                 if with_path {
                     let reason =
@@ -131,16 +131,16 @@ impl Routes {
             }
         }
         let groups = groups.into_iter().map(|(_, group)| group).collect();
-        Ok(Self { routes, groups, notes })
+        Ok(Self { ordered: routes, groups, notes })
     }
 
     /// The ids of the routes, in the order in which they are asked.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
-        self.routes.iter().map(|route| &*route.id)
+        self.ordered.iter().map(|route| &*route.id)
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Route>> {
-        self.routes.iter()
+        self.ordered.iter()
     }
 
     /// What was read over: keys of Spring's gateway that are not read here, routes that are switched off, paths of URIs.
@@ -152,7 +152,7 @@ impl Routes {
     pub(super) fn find(&self, asked: &Asked<'_>, random: &Random) -> Option<&Arc<Route>> {
         // Who was drawn in groups that were met; most tables have none.
         let mut drawn: Vec<(usize, Option<usize>)> = Vec::new();
-        for (at, route) in self.routes.iter().enumerate() {
+        for (at, route) in self.ordered.iter().enumerate() {
             if !route.holds(asked) {
                 continue;
             }
@@ -162,15 +162,10 @@ impl Routes {
             let Some(group) = self.groups.iter().position(|group| group.members.contains(&at)) else {
                 continue;
             };
-            let chosen = match drawn.iter().find(|(there, _)| *there == group) {
-                Some((_, chosen)) => *chosen,
-                None => {
-                    let chosen = self.draw(&self.groups[group], asked, random);
-                    drawn.push((group, chosen));
-                    chosen
-                }
-            };
-            if chosen == Some(at) {
+            if !drawn.iter().any(|(there, _)| *there == group) {
+                drawn.push((group, self.draw(&self.groups[group], asked, random)));
+            }
+            if drawn.contains(&(group, Some(at))) {
                 return Some(route);
             }
         }
@@ -179,8 +174,8 @@ impl Routes {
 
     /// Draws among the routes of a group that hold, by their weights; nobody if all of these are 0.
     fn draw(&self, group: &Group, asked: &Asked<'_>, random: &Random) -> Option<usize> {
-        let weight = |at: &usize| self.routes[*at].weight.as_ref().map_or(0, |(_, weight)| *weight as usize);
-        let holding = || group.members.iter().filter(|at| self.routes[**at].holds(asked));
+        let weight = |at: &usize| self.ordered[*at].weight.as_ref().map_or(0, |(_, weight)| *weight as usize);
+        let holding = || group.members.iter().filter(|at| self.ordered[**at].holds(asked));
         let sum: usize = holding().map(weight).sum();
         if sum == 0 {
             return None;
@@ -198,6 +193,6 @@ impl Routes {
 
 impl fmt::Debug for Routes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(&self.routes).finish()
+        f.debug_list().entries(&self.ordered).finish()
     }
 }

@@ -76,11 +76,26 @@ impl GatewaySettings {
                 issues.refuse(&entry.key, entry.written(), &entry.place, allowed);
             }
         };
-        read("httpclient.response-timeout", &mut |text| Ok(settings.response_timeout = timeout(text)?));
-        read("httpclient.connect-timeout", &mut |text| Ok(settings.connect_timeout = timeout(text)?));
-        read("loadbalancer.use404", &mut |text| Ok(settings.use404 = flag(text)?));
-        read("x-forwarded.enabled", &mut |text| Ok(settings.x_forwarded = flag(text)?));
-        read("forwarded.enabled", &mut |text| Ok(settings.forwarded = flag(text)?));
+        read("httpclient.response-timeout", &mut |text| {
+            settings.response_timeout = timeout(text)?;
+            Ok(())
+        });
+        read("httpclient.connect-timeout", &mut |text| {
+            settings.connect_timeout = timeout(text)?;
+            Ok(())
+        });
+        read("loadbalancer.use404", &mut |text| {
+            settings.use404 = flag(text)?;
+            Ok(())
+        });
+        read("x-forwarded.enabled", &mut |text| {
+            settings.x_forwarded = flag(text)?;
+            Ok(())
+        });
+        read("forwarded.enabled", &mut |text| {
+            settings.forwarded = flag(text)?;
+            Ok(())
+        });
         read("trusted-proxies", &mut |text| {
             let whole = Regex::new(text).and_then(|_| Regex::new(&format!("^(?:{text})$")));
             settings.trusted_proxies = Some(whole.map_err(|error| reason(&error))?);

@@ -93,22 +93,14 @@ fn headers(step: &Step, names: &[&str]) -> Option<Result<Filter, Fault>> {
         name => (Filter::Response, name.strip_suffix("Response")?),
     };
     let read = || {
-        Ok(match does {
-            "Remove" => {
-                let args = Reader::new(step, &["name"], false)?;
-                side(HeaderFilter::Remove(header(args.one("name")?)?))
-            }
-            _ => {
-                let args = Reader::new(step, &["name", "value"], false)?;
-                let name = header(args.one("name")?)?;
-                let value = value(args.one("value")?, names)?;
-                side(if does == "Add" {
-                    HeaderFilter::Add(name, value)
-                } else {
-                    HeaderFilter::Set(name, value)
-                })
-            }
-        })
+        if does == "Remove" {
+            let args = Reader::new(step, &["name"], false)?;
+            return Ok(side(HeaderFilter::Remove(header(args.one("name")?)?)));
+        }
+        let args = Reader::new(step, &["name", "value"], false)?;
+        let name = header(args.one("name")?)?;
+        let value = value(args.one("value")?, names)?;
+        Ok(side(if does == "Add" { HeaderFilter::Add(name, value) } else { HeaderFilter::Set(name, value) }))
     };
     matches!(does, "Add" | "Set" | "Remove").then(read)
 }

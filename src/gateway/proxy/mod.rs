@@ -52,6 +52,9 @@ pub(super) use tunnel::Tunnels;
 /// The client of an instance.
 type Wire = legacy::Client<Dial, Returning<RequestBody>>;
 
+/// Those of many services.
+type Clients = Arc<Pools<Arc<Wire>>>;
+
 /// The parts of a gateway.
 pub(super) struct Proxy {
     pub(super) balancers: LoadBalancers,
@@ -67,13 +70,13 @@ pub(super) struct Table {
     pub(super) routes: Arc<Routes>,
     settings: GatewaySettings,
     /// The clients, by the connect time-out that they were made with.
-    pools: Vec<(Option<Duration>, Arc<Pools<Arc<Wire>>>)>,
+    pools: Vec<(Option<Duration>, Clients)>,
 }
 
 impl Table {
     /// A table that keeps the connections of the one before.
     pub(super) fn new(routes: Arc<Routes>, settings: GatewaySettings, before: Option<&Self>) -> Self {
-        let mut pools: Vec<(Option<Duration>, Arc<Pools<Arc<Wire>>>)> = Vec::new();
+        let mut pools: Vec<(Option<Duration>, Clients)> = Vec::new();
         for limit in routes.all().map(|route| connect_timeout(route, &settings)) {
             if !pools.iter().any(|(there, _)| *there == limit) {
                 let kept = before.and_then(|before| before.pools(limit)).cloned().unwrap_or_default();
@@ -83,7 +86,7 @@ impl Table {
         Self { routes, settings, pools }
     }
 
-    fn pools(&self, limit: Option<Duration>) -> Option<&Arc<Pools<Arc<Wire>>>> {
+    fn pools(&self, limit: Option<Duration>) -> Option<&Clients> {
         self.pools.iter().find(|(there, _)| *there == limit).map(|(_, pools)| pools)
     }
 
@@ -93,7 +96,7 @@ impl Table {
 }
 
 fn connect_timeout(route: &Route, settings: &GatewaySettings) -> Option<Duration> {
-    route.connect_timeout.unwrap_or(settings.connect_timeout)
+    route.connect_timeout.over(settings.connect_timeout)
 }
 
 /// A request as it goes on.
@@ -166,7 +169,7 @@ impl Proxy {
             scheme,
             route: &route.id,
             retry: route.retry.as_ref(),
-            response_timeout: route.response_timeout.unwrap_or(table.settings.response_timeout),
+            response_timeout: route.response_timeout.over(table.settings.response_timeout),
             connect_timeout: limit,
         };
         let body = if onward.websocket.is_some() { RequestBody::Empty } else { body };
@@ -206,7 +209,7 @@ fn onward(
     }
     let mut draft = Draft::default();
     if route.changes_target {
-        draft.path = parts.uri.path().to_owned();
+        parts.uri.path().clone_into(&mut draft.path);
         draft.query = parts.uri.query().map(str::to_owned);
     }
     for filter in &route.filters {
