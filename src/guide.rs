@@ -12,6 +12,8 @@
 //! - [`stages`]: the chain, in its fixed order
 //! - [`zones`]: zones in proportion, weights of zones, priorities, panic
 //! - [`health`]: health checks: who is asked, when, and what follows
+//! - `propagation` (its layer: feature `tower`): headers that go on with the calls that a request leads to
+//! - `gateway` (feature `gateway`): routes, predicates, filters, errors, drain
 //! - [`migration`]: from Spring Cloud `LoadBalancer`: what is what, and what is decided otherwise
 //! - [`extending`]: a source, a supplier, a stage or a policy of your own
 //! - `simulation` (features `sim` and `testkit`): policies against modelled servers, on a virtual clock, and a kit of checks for them
@@ -54,6 +56,16 @@ pub mod zones {}
 
 #[doc = include_str!("guide/health.md")]
 pub mod health {}
+
+/// Its layer needs the feature `tower`.
+#[cfg(feature = "tower")]
+#[doc = include_str!("guide/propagation.md")]
+pub mod propagation {}
+
+/// It needs the feature `gateway`.
+#[cfg(feature = "gateway")]
+#[doc = include_str!("guide/gateway.md")]
+pub mod gateway {}
 
 #[doc = include_str!("guide/extending.md")]
 pub mod extending {}

@@ -83,6 +83,7 @@
 //! - [`call`]: attempts and retries of a call, over any protocol; failover, hedging and other strategies
 //!   ([guide](guide::calls#strategies))
 //! - [`client`]: a client for anything that can be called, and changes to requests on their way
+//! - `gateway` (a feature): HTTP in front, balanced services behind, routes from configuration between them
 //! - [`observe`]: who hears of calls, and reports: how a service is doing, why a request goes where it goes, what changed
 //!   ([guide](guide::why)); meters, spans and the log are in the [guide](guide::observing)
 //! - `sim` and `testkit` (features of these names): your balancers against modelled servers on a virtual clock, and checks
@@ -96,6 +97,7 @@
 //! | `config` | yes | property files in YAML, TOML and JSON |
 //! | `file` | yes | a registry in a file, warm start, property files that are followed; implies `config` |
 //! | `axum08` | no | pages for operators, as a router of axum 0.8 |
+//! | `gateway` | no | a gateway: routes from configuration, over the tower client; implies `tower` and `config` |
 //! | `metrics` | no | meters, through the facade `metrics` |
 //! | `orca` | no | reports of load in the binary form of ORCA; the readable forms need no feature |
 //! | `reqwest` | no | the reqwest client |
@@ -130,6 +132,9 @@ pub mod discovery;
 #[cfg(feature = "file")]
 mod files;
 mod future;
+#[cfg(feature = "gateway")]
+#[cfg_attr(docsrs, doc(cfg(feature = "gateway")))]
+pub mod gateway;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 pub mod health;

@@ -12,6 +12,7 @@ use super::plan::{Plan, Step};
 use super::running::Running;
 use crate::balancer::CallSettings;
 use crate::choice::Anchor;
+use crate::request::Propagated;
 use crate::state::RetryThrottle;
 use crate::{Choice, ChooseError, Failure, Lease, LoadBalancer, Outcome, Request, ServiceInstance, Tried};
 
@@ -215,6 +216,11 @@ where
     S: FnMut(&Choice, u32) -> Option<F>,
     F: Future<Output = Result<R, E>>,
 {
+    // What is handed on counts before an instance is chosen.
+    let propagated = Propagated::current();
+    let over = propagated.over(*request);
+    let with_propagated = request.with_view(&over);
+    let request = if propagated.is_empty() { request } else { &with_propagated };
     let service = balancer.service_id();
     let calls = balancer.calls();
     let running = Running::start(service, &calls, request);

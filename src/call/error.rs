@@ -23,7 +23,7 @@ enum Kind<E> {
 }
 
 impl<E> CallError<E> {
-    pub(super) fn call(service: &ServiceId, tried: Vec<ServiceInstance>, error: E) -> Self {
+    pub(crate) fn call(service: &ServiceId, tried: Vec<ServiceInstance>, error: E) -> Self {
         Self(Box::new(Kind::Call {
             service: service.clone(),
             tried,
@@ -53,7 +53,7 @@ impl<E> CallError<E> {
         Self(Box::new(Kind::Throttled(service.clone())))
     }
 
-    pub(super) fn choose(error: ChooseError) -> Self {
+    pub(crate) fn choose(error: ChooseError) -> Self {
         Self(Box::new(Kind::Choose(error)))
     }
 

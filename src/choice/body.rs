@@ -77,6 +77,13 @@ impl<B: Body> TrackedBody<B> {
         }
         Self { inner, lease, classify }
     }
+
+    /// A body without a lease: somebody else holds it, or nobody chose an instance.
+    #[cfg(feature = "tower")]
+    pub(crate) fn untracked(inner: B) -> Self {
+        let lease = Held { lease: None, outcome: Outcome::Success };
+        Self { inner, lease, classify: |_| Failure::Other }
+    }
 }
 
 impl<B: Body> Body for TrackedBody<B> {

@@ -1,114 +1,279 @@
-//! A request body that comes back if nobody read of it.
+//! A request body that comes back for the next attempt.
 
+use std::error::Error;
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use bytes::{Buf, Bytes};
+use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 
-/// Where a body comes back to: [`take`](Home::take) it for the next attempt.
-#[derive(Debug)]
-pub(crate) struct Home<B>(Arc<Mutex<Option<B>>>);
+type BoxError = Box<dyn Error + Send + Sync>;
 
-/// A body on its way. Dropped before anybody read of it, as when its call could not connect, it goes [home](Home), whatever
-/// kind of body it is; so does one that has nothing to read.
+/// Where a body stays between attempts: each one [`take`](Home::take)s it.
 #[derive(Debug)]
-pub(crate) struct Returning<B> {
-    inner: Option<B>,
-    /// None once it was read of.
-    home: Option<Arc<Mutex<Option<B>>>>,
+pub(crate) struct Home<B>(Arc<Mutex<Place<B>>>);
+
+#[derive(Debug)]
+struct Place<B> {
+    body: B,
+    /// What was read of it, as long as it is no more than `limit`.
+    kept: Vec<Bytes>,
+    len: usize,
+    trailers: Option<HeaderMap>,
+    limit: usize,
+    /// There is no more to read of it.
+    ended: bool,
+    /// Something was read that is not kept.
+    gone: bool,
+    /// The attempt that has it.
+    attempt: u32,
 }
 
-impl<B> Home<B> {
-    /// A home with `body` in it.
-    pub(crate) fn new(body: B) -> Self {
-        Self(Arc::new(Mutex::new(Some(body))))
+/// A request body on its way with one attempt of a call.
+///
+/// As long as nobody read of it, as when its attempt could not connect, the next attempt gets it, whatever kind of body it
+/// is. What was read is kept up to a limit, and sent again: first what was kept, then what is left. Beyond the limit the
+/// body is a stream that can be sent once.
+pub struct Returning<B> {
+    place: Arc<Mutex<Place<B>>>,
+    attempt: u32,
+    /// How many of the kept parts were sent.
+    at: usize,
+    trailers_sent: bool,
+}
+
+impl<B: Body> Home<B> {
+    /// A home for `body`, of which up to `limit` bytes are kept when they are read.
+    pub(crate) fn new(body: B, limit: usize) -> Self {
+        Self(Arc::new(Mutex::new(Place::new(body, limit))))
     }
 
-    /// The body, to be sent; `None` while it is on its way, and for ever once it was read.
+    /// The body, to be sent from its start; `None` if a part of it is gone. An attempt that has it still gets no more of it.
     pub(crate) fn take(&self) -> Option<Returning<B>> {
-        let body = self.0.lock().take()?;
-        Some(Returning { inner: Some(body), home: Some(Arc::clone(&self.0)) })
+        let mut place = self.0.lock();
+        if place.gone {
+            return None;
+        }
+        place.attempt += 1;
+        let attempt = place.attempt;
+        Some(Returning { place: Arc::clone(&self.0), attempt, at: 0, trailers_sent: false })
     }
 }
 
-impl<B: Body + Unpin> Body for Returning<B> {
-    type Data = B::Data;
-    type Error = B::Error;
+#[cfg(feature = "tower")]
+impl<B: Body> Returning<B> {
+    /// A body that is sent once.
+    pub(crate) fn once(body: B) -> Self {
+        let place = Place::new(body, 0);
+        Self { place: Arc::new(Mutex::new(place)), attempt: 0, at: 0, trailers_sent: false }
+    }
+}
+
+impl<B: Body> Place<B> {
+    fn new(body: B, limit: usize) -> Self {
+        Self {
+            ended: body.is_end_stream(),
+            body,
+            kept: Vec::new(),
+            len: 0,
+            trailers: None,
+            limit,
+            gone: false,
+            attempt: 0,
+        }
+    }
+
+    /// Keeps what was read, unless that is too much.
+    fn keep(&mut self, data: &Bytes) -> bool {
+        if self.gone || data.len() > self.limit.saturating_sub(self.len) {
+            self.gone = true;
+            self.kept = Vec::new();
+            return false;
+        }
+        self.len += data.len();
+        self.kept.push(data.clone());
+        true
+    }
+}
+
+impl<B> Body for Returning<B>
+where
+    B: Body + Unpin,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = self.get_mut();
-        // From now on a part of it may be gone.
-        this.home = None;
-        match &mut this.inner {
-            Some(body) => Pin::new(body).poll_frame(cx),
-            None => Poll::Ready(None),
+        let mut guard = this.place.lock();
+        let place = &mut *guard;
+        if place.attempt != this.attempt {
+            return Poll::Ready(Some(Err(Superseded.into())));
         }
+        if let Some(part) = place.kept.get(this.at) {
+            this.at += 1;
+            return Poll::Ready(Some(Ok(Frame::data(part.clone()))));
+        }
+        if let (false, Some(trailers)) = (this.trailers_sent, &place.trailers) {
+            this.trailers_sent = true;
+            return Poll::Ready(Some(Ok(Frame::trailers(trailers.clone()))));
+        }
+        if place.ended {
+            return Poll::Ready(None);
+        }
+        let frame = match std::task::ready!(Pin::new(&mut place.body).poll_frame(cx)) {
+            Some(Ok(frame)) => frame,
+            Some(Err(error)) => {
+                place.gone = true;
+                return Poll::Ready(Some(Err(error.into())));
+            }
+            None => {
+                place.ended = true;
+                return Poll::Ready(None);
+            }
+        };
+        Poll::Ready(Some(Ok(match frame.into_data() {
+            Ok(mut data) => {
+                let data = data.copy_to_bytes(data.remaining());
+                this.at = if place.keep(&data) { this.at + 1 } else { 0 };
+                Frame::data(data)
+            }
+            Err(other) => {
+                let trailers = other.into_trailers().unwrap_or_default();
+                this.trailers_sent = true;
+                place.trailers = (!place.gone).then(|| trailers.clone());
+                Frame::trailers(trailers)
+            }
+        })))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.as_ref().is_none_or(Body::is_end_stream)
+        let place = self.place.lock();
+        let all_sent = self.at >= place.kept.len() && (self.trailers_sent || place.trailers.is_none());
+        all_sent && (place.ended || place.body.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+        let place = self.place.lock();
+        let mut hint = if place.ended { SizeHint::with_exact(0) } else { place.body.size_hint() };
+        let again: usize = place.kept.iter().skip(self.at).map(Bytes::len).sum();
+        let again = again as u64;
+        // The upper end first: it must not fall below the lower one.
+        if let Some(upper) = hint.upper() {
+            hint.set_upper(upper.saturating_add(again));
+        }
+        hint.set_lower(hint.lower().saturating_add(again));
+        hint
     }
 }
 
-impl<B> Drop for Returning<B> {
-    fn drop(&mut self) {
-        if let Some(home) = self.home.take() {
-            *home.lock() = self.inner.take();
-        }
+impl<B> fmt::Debug for Returning<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Returning").field("attempt", &self.attempt).finish_non_exhaustive()
     }
 }
+
+/// What an attempt gets that was given up: another one sends the body now.
+#[derive(Debug)]
+struct Superseded;
+
+impl fmt::Display for Superseded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the attempt was given up, and its body is sent by another one")
+    }
+}
+
+impl Error for Superseded {}
 
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
 
-    use futures_util::FutureExt;
+    use futures_util::stream;
     use http_body_util::{BodyExt, Empty, Full, StreamBody};
 
     use super::*;
 
+    /// A body of parts of these sizes, and trailers.
+    fn parts(sizes: &[usize]) -> impl Body<Data = Bytes, Error = Infallible> + Unpin + use<> {
+        let frames: Vec<_> = sizes.iter().map(|size| Ok(Frame::data(vec![b'x'; *size].into()))).collect();
+        let mut trailers = HeaderMap::new();
+        trailers.insert("x-sum", http::HeaderValue::from_static("7"));
+        StreamBody::new(stream::iter(frames.into_iter().chain([Ok(Frame::trailers(trailers))])))
+    }
+
     #[tokio::test]
     async fn a_body_comes_back_until_somebody_reads_of_it() {
-        let home = Home::new(Full::new(&b"hello"[..]));
+        let home = Home::new(Full::new(&b"hello"[..]), 0);
         let on_its_way = home.take().unwrap();
-        assert_eq!(on_its_way.size_hint().exact(), Some(5));
-        assert!(home.take().is_none() && !on_its_way.is_end_stream());
+        assert_eq!((on_its_way.size_hint().exact(), on_its_way.is_end_stream()), (Some(5), false));
         drop(on_its_way);
-        let Ok(read) = home.take().unwrap().collect().await;
+        // Nor does one have to be dropped for that.
+        let held = home.take().unwrap();
+        let read = home.take().unwrap().collect().await.unwrap();
         assert_eq!(read.to_bytes(), "hello");
         assert!(home.take().is_none());
+        assert!(held.collect().await.unwrap_err().to_string().contains("another"));
     }
 
     #[tokio::test]
     async fn one_that_has_nothing_to_read_comes_back_after_it_was_sent() {
-        let home = Home::new(Empty::<&'static [u8]>::new());
-        let sent = home.take().unwrap();
-        // As a client does: it asks, and reads nothing.
-        assert!(sent.is_end_stream());
-        drop(sent);
-        assert!(home.take().is_some());
+        let home = Home::new(Empty::<&'static [u8]>::new(), 0);
+        for _ in 0..3 {
+            let sent = home.take().unwrap();
+            assert!(sent.is_end_stream());
+            assert_eq!(sent.size_hint().exact(), Some(0));
+            assert!(sent.collect().await.unwrap().to_bytes().is_empty());
+        }
     }
 
     #[tokio::test]
-    async fn half_a_body_does_not_come_back() {
-        let (sender, body) =
-            tokio::sync::mpsc::unbounded_channel::<Result<Frame<&'static [u8]>, Infallible>>();
-        sender.send(Ok(Frame::data(&b"half"[..]))).unwrap();
-        let stream = futures_util::stream::unfold(body, async |mut body| Some((body.recv().await?, body)));
-        let home = Home::new(StreamBody::new(Box::pin(stream)));
-        let mut read = home.take().unwrap();
-        let frame = read.frame().now_or_never();
-        assert!(frame.is_some_and(|frame| frame.is_some()));
-        drop(read);
+    async fn case_023_what_is_within_the_limit_is_sent_again_with_the_same_length() {
+        let home = Home::new(parts(&[3, 4]), 7);
+        for _ in 0..3 {
+            let read = home.take().unwrap().collect().await.unwrap();
+            assert_eq!(read.trailers().unwrap()["x-sum"], "7");
+            assert_eq!(read.to_bytes().len(), 7);
+        }
+        let home = Home::new(Full::new(&b"hello"[..]), 5);
+        let mut first = home.take().unwrap();
+        first.frame().await.unwrap().unwrap();
+        assert!(first.is_end_stream());
+        let second = home.take().unwrap();
+        assert_eq!((second.size_hint().exact(), second.is_end_stream()), (Some(5), false));
+    }
+
+    #[tokio::test]
+    async fn half_of_a_body_is_sent_again_and_the_rest_behind_it() {
+        let home = Home::new(parts(&[3, 4, 2]), 100);
+        let mut half = home.take().unwrap();
+        half.frame().await.unwrap().unwrap();
+        drop(half);
+        let read = home.take().unwrap().collect().await.unwrap();
+        assert_eq!((read.trailers().is_some(), read.to_bytes().len()), (true, 9));
+    }
+
+    #[tokio::test]
+    async fn case_023_beyond_the_limit_it_is_a_stream_that_is_sent_once() {
+        let home = Home::new(parts(&[3, 4, 2]), 6);
+        let read = home.take().unwrap().collect().await.unwrap();
+        assert_eq!((read.trailers().is_some(), read.to_bytes().len()), (true, 9));
+        assert!(home.take().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_body_that_breaks_off_does_not_come_back() {
+        let frames = [Ok(Frame::data(Bytes::from_static(b"x"))), Err("broken")];
+        let home = Home::new(StreamBody::new(stream::iter(frames)), 100);
+        assert_eq!(home.take().unwrap().collect().await.unwrap_err().to_string(), "broken");
         assert!(home.take().is_none());
     }
 }

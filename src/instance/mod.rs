@@ -61,6 +61,27 @@ pub(crate) struct InstanceData {
 }
 
 impl InstanceData {
+    /// The scheme with which a request is sent here; see [`Target::of`].
+    ///
+    /// # Errors
+    /// It would go in the clear.
+    #[cfg(feature = "tower")]
+    pub(crate) fn scheme_for(
+        self: &Arc<Self>,
+        requested: Option<&str>,
+        allow_downgrade: bool,
+    ) -> Result<std::borrow::Cow<'static, str>, TargetError> {
+        target::scheme_for(self, requested, allow_downgrade)
+    }
+
+    pub(crate) fn authority(&self) -> String {
+        let (open, close) = if self.host.contains(':') { ("[", "]") } else { ("", "") };
+        match self.port {
+            Some(port) => format!("{open}{}{close}:{port}", self.host),
+            None => format!("{open}{}{close}", self.host),
+        }
+    }
+
     /// The part of the scheme that tells two addresses apart: the own one, else what `secure` says.
     fn scheme_key(&self) -> Option<&str> {
         self.scheme.as_deref().or(match self.secure {
@@ -169,11 +190,7 @@ impl ServiceInstance {
 
     /// Host and port as they stand in a URL: an IPv6 address in brackets, the port left out when there is none.
     pub fn authority(&self) -> String {
-        let (open, close) = if self.0.host.contains(':') { ("[", "]") } else { ("", "") };
-        match self.0.port {
-            Some(port) => format!("{open}{}{close}:{port}", self.0.host),
-            None => format!("{open}{}{close}", self.0.host),
-        }
+        self.0.authority()
     }
 
     /// Whether both are one instance: id, host, port and scheme agree.

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::ServiceInstance;
+use std::sync::Arc;
+
+use super::{InstanceData, ServiceInstance};
 
 /// The scheme and the authority with which an instance is called.
 ///
@@ -37,7 +39,7 @@ impl Target {
         allow_downgrade: bool,
     ) -> Result<Self, TargetError> {
         Ok(Self {
-            scheme: scheme_for(instance, requested, allow_downgrade)?,
+            scheme: scheme_for(&instance.0, requested, allow_downgrade)?,
             authority: instance.authority(),
         })
     }
@@ -153,22 +155,22 @@ pub(crate) fn inner_scheme(scheme: &str) -> &str {
     }
 }
 
-fn scheme_for(
-    instance: &ServiceInstance,
+pub(super) fn scheme_for(
+    instance: &Arc<InstanceData>,
     requested: Option<&str>,
     allow_downgrade: bool,
 ) -> Result<Cow<'static, str>, TargetError> {
-    if let Some(own) = instance.scheme() {
+    if let Some(own) = &instance.scheme {
         return Ok(known(own));
     }
     let requested = requested.map(|scheme| inner_scheme(scheme.trim())).filter(|scheme| !scheme.is_empty());
     let is = |name: &str| requested.is_some_and(|scheme| scheme.eq_ignore_ascii_case(name));
     let websocket = is("ws") || is("wss");
-    Ok(match (instance.secure(), requested) {
+    Ok(match (instance.secure, requested) {
         (Some(true), _) => Cow::Borrowed(if websocket { "wss" } else { "https" }),
         (Some(false), _) if (is("https") || is("wss")) && !allow_downgrade => {
             return Err(TargetError {
-                instance: instance.clone(),
+                instance: ServiceInstance::from_data(Arc::clone(instance)),
                 requested: known(requested.unwrap_or_default()),
             });
         }

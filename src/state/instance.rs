@@ -121,6 +121,10 @@ pub struct InstanceState {
     alarm: Alarm,
     /// Ends the load that failures count as.
     relief: Alarm,
+    /// Host and port as they stand in a URL, which are a part of the identity; made when a client first asks, `None` if the
+    /// types of HTTP have no room for them.
+    #[cfg(feature = "tower")]
+    authority: OnceLock<Option<http::uri::Authority>>,
 }
 
 impl InstanceState {
@@ -141,12 +145,29 @@ impl InstanceState {
             alarm: Alarm::default(),
             relief: Alarm::default(),
             meter: OnceLock::new(),
+            #[cfg(feature = "tower")]
+            authority: OnceLock::new(),
         })
     }
 
     /// The instance as the newest list has it.
     pub fn instance(&self) -> ServiceInstance {
         ServiceInstance::from_data(self.data.load_full())
+    }
+
+    /// The scheme with which a request is sent here; see [`Target::of`](crate::Target::of). It leaves the instance where it is.
+    #[cfg(feature = "tower")]
+    pub(crate) fn scheme_for(
+        &self,
+        requested: Option<&str>,
+    ) -> Result<std::borrow::Cow<'static, str>, crate::TargetError> {
+        self.data.load().scheme_for(requested, self.service.allow_downgrade())
+    }
+
+    /// Host and port as they stand in a URL; `None` if the types of HTTP have no room for them.
+    #[cfg(feature = "tower")]
+    pub(crate) fn authority(&self) -> Option<&http::uri::Authority> {
+        self.authority.get_or_init(|| self.data.load().authority().try_into().ok()).as_ref()
     }
 
     /// Calls in flight from this process, in units of their [cost](crate::Request::with_cost): as many as leases live, if no

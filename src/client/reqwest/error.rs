@@ -1,12 +1,12 @@
 use std::error::Error as StdError;
 use std::fmt;
-use std::io;
 
 use ::reqwest::Url;
 
 use super::call::Attempt;
 use super::redirect::Fault;
 use crate::call::CallError;
+use crate::client::failure::failure_in;
 use crate::{BuildError, ChooseError, Failure, ServiceInstance, TargetError};
 
 /// Why a request came to nothing; it names the service, the instances that were tried, and the cause, and the URLs that led
@@ -187,19 +187,6 @@ pub fn failure_of(error: &::reqwest::Error) -> Failure {
     if error.is_timeout() {
         return Failure::Timeout;
     }
-    let mut cause: Option<&(dyn StdError + 'static)> = error.source();
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<io::Error>() {
-            return match error.kind() {
-                io::ErrorKind::TimedOut => Failure::Timeout,
-                io::ErrorKind::ConnectionReset
-                | io::ErrorKind::ConnectionAborted
-                | io::ErrorKind::BrokenPipe
-                | io::ErrorKind::UnexpectedEof => Failure::Reset,
-                _ => Failure::Other,
-            };
-        }
-        cause = error.source();
-    }
-    if error.is_request() || error.is_body() { Failure::Reset } else { Failure::Other }
+    let reset = || if error.is_request() || error.is_body() { Failure::Reset } else { Failure::Other };
+    failure_in(error.source()).unwrap_or_else(reset)
 }

@@ -38,7 +38,7 @@ impl Replay {
             None => request
                 .body_mut()
                 .take_if(|_| stream)
-                .map_or(Source::Kept, |body| Source::Stream(Home::new(body))),
+                .map_or(Source::Kept, |body| Source::Stream(Home::new(body, 0))),
         };
         Self { request, body }
     }

@@ -10,11 +10,13 @@ use http::{HeaderMap, Method};
 
 use crate::ServiceInstance;
 use crate::balancer::CallSettings;
+use crate::request::Propagated;
 
 /// Changes each attempt of a call after its URL was pointed at the instance: Spring's `LoadBalancerRequestTransformer`.
 ///
 /// Several run by their [`order`](Self::order), lowest first, those of one order as they were added; each sees what those
-/// before it did. Built-in ones run first: the headers of `x-forwarded`, and the cookie of `sticky-session`.
+/// before it did. Built-in ones run first: the headers that are [handed on](crate::client::Propagated), those of `x-forwarded`,
+/// and the cookie of `sticky-session`.
 ///
 /// ```
 /// use evenkeel::ServiceInstance;
@@ -105,6 +107,17 @@ impl Transformers {
         Self(all.into())
     }
 
+    /// Whether there is anything to change, so that nobody writes URLs as text for nothing.
+    #[cfg(feature = "tower")]
+    pub(crate) fn have_work(&self, calls: &CallSettings) -> bool {
+        let CallSettings { x_forwarded, instance_cookie, .. } = calls;
+        !Propagated::current().is_empty()
+            || x_forwarded.enabled
+            || x_forwarded.forwarded
+            || instance_cookie.is_some()
+            || !self.0.is_empty()
+    }
+
     /// What the properties of a service ask for, then those of the client. The URL to send to.
     pub(crate) fn apply(
         &self,
@@ -112,6 +125,7 @@ impl Transformers {
         mut request: Outgoing<'_>,
         instance: &ServiceInstance,
     ) -> String {
+        Propagated::current().add_to(request.headers);
         forwarded::add(&calls.x_forwarded, &mut request);
         if let Some(cookie) = &calls.instance_cookie {
             cookie::write(cookie, &mut request, instance);

@@ -1,0 +1,42 @@
+//! Where a request goes: scheme and authority of its URI, and nothing else of it.
+
+use std::fmt::Display;
+
+use http::uri::{PathAndQuery, Scheme};
+use http::{Uri, uri};
+
+use super::error::{Attempt, Error};
+use crate::client::logical::balancer_of;
+use crate::{Choice, LoadBalancer, LoadBalancers};
+
+/// The balancer of the service that the URI names; `None`: it is a URI like any other.
+pub(super) fn service_of(balancers: &LoadBalancers, uri: &Uri) -> Result<Option<LoadBalancer>, Error> {
+    let scheme = uri.scheme_str().unwrap_or_default();
+    let host = uri.host().unwrap_or_default();
+    if scheme == "lb" && host.is_empty() {
+        return Err(Error::uri(uri, "it names no host"));
+    }
+    let balancer = balancer_of(balancers, scheme, host, uri.port().is_some());
+    balancer.map_err(|error| Error::refused(uri, error))
+}
+
+/// `uri` at the instance: path and query stay as they are, byte for byte.
+pub(crate) fn aim(uri: Uri, choice: &Choice) -> Result<Uri, Attempt> {
+    let state = choice.state();
+    let scheme = state.scheme_for(uri.scheme_str()).map_err(Attempt::Target)?;
+    let no_uri = |error: &dyn Display| Attempt::Uri(format!("{} has no URI: {error}", choice.instance()));
+    let authority = state.authority().ok_or_else(|| no_uri(&"its host cannot stand in one"))?;
+    let scheme = scheme_named(&scheme).map_err(|error| no_uri(&error))?;
+    let mut parts = uri.into_parts();
+    (parts.scheme, parts.authority) = (Some(scheme), Some(authority.clone()));
+    parts.path_and_query.get_or_insert(PathAndQuery::from_static("/"));
+    Uri::from_parts(parts).map_err(|error| no_uri(&error))
+}
+
+fn scheme_named(name: &str) -> Result<Scheme, uri::InvalidUri> {
+    match name {
+        "http" => Ok(Scheme::HTTP),
+        "https" => Ok(Scheme::HTTPS),
+        other => Scheme::try_from(other),
+    }
+}

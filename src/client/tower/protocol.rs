@@ -1,0 +1,57 @@
+//! What the attempts of a call over HTTP mean.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use http::HeaderMap;
+use tokio::time::Instant;
+
+use super::error::Attempt;
+use crate::Outcome;
+use crate::call::Protocol;
+use crate::choice::outcome_of;
+
+/// HTTP, and the limit of one call, from its first attempt on: the wait for a list has its own limit.
+pub(super) struct Http {
+    limit: Option<Duration>,
+    ends: OnceLock<Option<Instant>>,
+}
+
+impl Http {
+    pub(super) fn new(limit: Option<Duration>) -> Self {
+        Self { limit, ends: OnceLock::new() }
+    }
+
+    /// When the time of the call is up; the first attempt begins now, if none has begun.
+    pub(super) fn begin(&self) -> Option<Instant> {
+        *self.ends.get_or_init(|| self.limit.and_then(|limit| Instant::now().checked_add(limit)))
+    }
+
+    /// The attempt, until the time of the call is up.
+    pub(super) async fn within<T>(
+        end: Option<Instant>,
+        attempt: impl Future<Output = Result<T, Attempt>>,
+    ) -> Result<T, Attempt> {
+        match end {
+            Some(end) => tokio::time::timeout_at(end, attempt).await.unwrap_or(Err(Attempt::Late)),
+            None => attempt.await,
+        }
+    }
+}
+
+impl<B> Protocol<http::Response<B>, Attempt> for Http {
+    fn outcome(&self, result: Result<&http::Response<B>, &Attempt>) -> Outcome {
+        match result {
+            Ok(response) => outcome_of(response.status(), response.headers()),
+            Err(attempt) => attempt.outcome(),
+        }
+    }
+
+    fn headers(&self, response: &http::Response<B>) -> HeaderMap {
+        response.headers().clone()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.ends.get().copied().flatten()
+    }
+}
