@@ -118,8 +118,10 @@ async fn a_connection_that_breaks_is_a_reset_and_safe_calls_go_on_elsewhere() {
     let http = http2(&balancers([breaks, live.instance("b")], Properties::default()));
     for (method, fails) in [(Method::GET, 0), (Method::POST, 1)] {
         let mut errors = Vec::new();
+        // A body that was read is not sent again.
+        let body = if method == Method::GET { "" } else { "body" };
         for _ in 0..2 {
-            match http.request(request(method.clone(), "lb://orders/x", "body")).await {
+            match http.request(request(method.clone(), "lb://orders/x", body)).await {
                 Ok(response) => assert_eq!(via(&response).instance().id(), "b"),
                 Err(error) => errors.push(error),
             }

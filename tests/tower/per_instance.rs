@@ -47,6 +47,8 @@ impl Service<u32> for Teller {
     fn call(&mut self, question: u32) -> Self::Future {
         let this = self.clone();
         Box::pin(async move {
+            // The whole of it, for as long as the call takes.
+            let this = this;
             if let Some(gate) = &this.gate {
                 gate.notified().await;
             }

@@ -146,7 +146,10 @@ impl Error {
     /// How the last attempt failed; `None` if there was none, or if the instance had no part in it.
     pub fn failure(&self) -> Option<Failure> {
         let outcome = match &*self.0 {
-            Kind::Plain(error) => outcome_of_error(&**error),
+            Kind::Plain(error) => match error.downcast_ref::<Attempt>() {
+                Some(attempt) => attempt.outcome(),
+                None => outcome_of_error(&**error),
+            },
             _ => self.last()?.outcome(),
         };
         match outcome {

@@ -1,4 +1,32 @@
-//! Services and layers of tower, and a client of hyper over them.
+//! [`tower`](::tower) over balancers: a client of hyper, layers, a service per instance, and the membership for tower's own
+//! balancers. The [guide](crate::guide::tower) tells which to take.
+//!
+//! ```no_run
+//! use evenkeel::LoadBalancers;
+//! use evenkeel::config::Properties;
+//! use evenkeel::discovery::FileDiscovery;
+//! use http_body_util::{BodyExt, Full};
+//! use hyper::body::Bytes;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let properties = Properties::load("application.yml")?;
+//! let balancers = LoadBalancers::from_properties(properties, FileDiscovery::new("registry.yml"))?;
+//! let http = balancers.hyper();
+//!
+//! let request = http::Request::post("lb://orders/api").body(Full::<Bytes>::from("a new order"))?;
+//! let answer = http.request(request).await?.into_body().collect().await?.to_bytes();
+//! # Ok(()) }
+//! ```
+//!
+//! - [`HyperClient`]: HTTP/1.1 and HTTP/2, with retries, ready to use
+//! - [`BalanceLayer`] and [`RetryLayer`]: the same for a client with layers of your own
+//! - [`PerInstance`]: a service over one of yours per instance, for any protocol
+//! - [`Membership`]: the list as a [`Discover`](::tower::discover::Discover)
+//!
+//! **Which URIs**: `lb://name/...` always; `http(s)://name/...` and `ws(s)://name/...` without a port for names that are
+//! configured, or that [`LoadBalancers::list_services`](crate::LoadBalancers::list_services) found, unless their properties
+//! say `enabled: false`. Everything else goes out untouched. Only scheme and authority are replaced: path and query stay byte
+//! for byte.
 
 mod aim;
 mod balance;
