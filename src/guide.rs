@@ -7,6 +7,7 @@
 //! - [`calls`]: what one call does: attempts, retries, budgets, events
 //! - `reqwest` (features `reqwest` and `reqwest-middleware`): the reqwest client: switching to it, certificates, time-outs,
 //!   redirects, cookies; a client that is there already
+//! - `tower` (feature `tower`): a client of hyper, layers, a service per instance
 //! - [`policies`]: what each guarantees, when to use it, what it costs
 //! - [`outliers`]: who is taken out by what calls see, and comes back; slow start; the cost of a request
 //! - [`stages`]: the chain, in its fixed order
@@ -41,6 +42,10 @@ pub mod calls {}
 #[cfg(feature = "reqwest-middleware")]
 #[doc = include_str!("guide/reqwest.md")]
 pub mod reqwest {}
+/// It needs the feature `tower`.
+#[cfg(feature = "tower")]
+#[doc = include_str!("guide/tower.md")]
+pub mod tower {}
 
 #[doc = include_str!("guide/policies.md")]
 pub mod policies {}

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::config::{
-    OutlierDetectionProperties, RetryProperties, SlowStartProperties, StatsProperties, XForwardedProperties,
+    HostHeader, OutlierDetectionProperties, RetryProperties, SlowStartProperties, StatsProperties,
+    XForwardedProperties,
 };
 use crate::observe::{Lifecycles, Meters};
 use crate::supplier::StickySession;
@@ -27,6 +28,7 @@ pub(crate) struct CallSettings {
     /// The name in the certificates of instances whose host is an address.
     #[cfg_attr(not(feature = "reqwest"), allow(dead_code))]
     pub(crate) tls_name: Option<String>,
+    pub(crate) host_header: HostHeader,
     /// Writes the cookie of the instance into the outgoing request.
     pub(crate) instance_cookie: Option<StickySession>,
     pub(crate) stats: StatsProperties,

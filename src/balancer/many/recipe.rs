@@ -232,6 +232,7 @@ impl Recipe {
             connect_timeout: Some(properties.connect_timeout).filter(|limit| *limit != by_default),
             read_timeout: properties.read_timeout,
             tls_name: properties.tls_name.clone(),
+            host_header: properties.host_header,
             instance_cookie: sticky.add_service_instance_cookie.then(|| StickySession::of(sticky)),
             stats: self.stats.as_ref().unwrap_or(&properties.stats).clone(),
             meters: None,
