@@ -1,5 +1,6 @@
 //! What a balancer's code and properties say of whole calls; clients and [`call`](crate::call) read it.
 
+use super::pre_connection::PreConnection;
 use crate::config::{
     OutlierDetectionProperties, RetryProperties, SlowStartProperties, StatsProperties, XForwardedProperties,
 };
@@ -12,6 +13,7 @@ pub(crate) struct CallSettings {
     pub(crate) retry: RetryProperties,
     pub(crate) outlier_detection: OutlierDetectionProperties,
     pub(crate) slow_start: SlowStartProperties,
+    pub(crate) pre_connection: PreConnection,
     pub(crate) lifecycles: Lifecycles,
     /// The hint of requests that carry none.
     pub(crate) hint: Option<String>,

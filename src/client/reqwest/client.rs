@@ -2,16 +2,16 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use ::reqwest::header::HeaderMap;
-use ::reqwest::{Method, Proxy, Response, Url};
+use ::reqwest::{Method, Response, Url};
 use tokio::time::Instant;
 
 use super::error::{Error, failure_of};
+use super::opener::Instances;
 use super::request::{Extras, RequestBuilder, View};
 use super::{lease, redirect};
 use crate::call::{Protocol, call_with};
 use crate::choice::outcome_of;
 use crate::client::logical::balancer_of;
-use crate::client::pool::Pools;
 use crate::client::transform::Transformers;
 use crate::client::{Outgoing, RequestTransformer, Via};
 use crate::{Choice, Failure, HttpView, LoadBalancer, LoadBalancers, Outcome, Request, ServiceInstance};
@@ -22,13 +22,12 @@ pub struct Client {
     inner: Arc<Inner>,
 }
 
-type Make = dyn Fn(&ServiceInstance) -> ::reqwest::ClientBuilder + Send + Sync;
+pub(super) type Make = dyn Fn(&ServiceInstance) -> ::reqwest::ClientBuilder + Send + Sync;
 
 struct Inner {
     balancers: LoadBalancers,
     transformers: Transformers,
-    pools: Arc<Pools<::reqwest::Client>>,
-    make: Arc<Make>,
+    instances: Arc<Instances>,
     /// For URLs that are not balanced.
     plain: ::reqwest::Client,
 }
@@ -46,9 +45,9 @@ impl Client {
         make: impl Fn(&ServiceInstance) -> ::reqwest::ClientBuilder + Send + Sync + 'static,
     ) -> Result<Self, ::reqwest::Error> {
         let plain = ::reqwest::Client::builder().build()?;
-        let (make, pools) = (Arc::new(make), Arc::default());
+        let instances = Instances::registered(&balancers, Arc::new(make));
         let transformers = Transformers::default();
-        Ok(Self { inner: Arc::new(Inner { balancers, transformers, pools, make, plain }) })
+        Ok(Self { inner: Arc::new(Inner { balancers, transformers, instances, plain }) })
     }
 
     /// The same client with one more transformer of requests that are balanced (default: none). Clones made before do not
@@ -60,8 +59,7 @@ impl Client {
             inner: Arc::new(Inner {
                 balancers: inner.balancers.clone(),
                 transformers: inner.transformers.with(Arc::new(transformer)),
-                pools: Arc::clone(&inner.pools),
-                make: Arc::clone(&inner.make),
+                instances: Arc::clone(&inner.instances),
                 plain: inner.plain.clone(),
             }),
         }
@@ -147,21 +145,6 @@ impl Client {
         }
     }
 
-    /// The client of an instance; made at its first call.
-    fn client(
-        &self,
-        balancer: &LoadBalancer,
-        choice: &Choice,
-        instance: &ServiceInstance,
-    ) -> Result<::reqwest::Client, ::reqwest::Error> {
-        let inner = &*self.inner;
-        inner.pools.client(&inner.balancers, balancer, choice.state(), |connect_timeout| {
-            // A proxy after those of `make`: with it the ones of the environment are not asked, and it never wants a call.
-            let direct = Proxy::custom(|_| None::<Url>);
-            redirect::noted((inner.make)(instance)).connect_timeout(connect_timeout).proxy(direct).build()
-        })
-    }
-
     async fn balanced(
         &self,
         balancer: &LoadBalancer,
@@ -200,7 +183,7 @@ impl Client {
                     aim(request, url)
                 })
                 .and_then(|request| {
-                    let client = self.client(balancer, choice, &instance);
+                    let client = self.inner.instances.client(balancer, choice.state(), &instance);
                     client.map(|client| (client, request)).map_err(Attempt::Reqwest)
                 });
             Some(async move {

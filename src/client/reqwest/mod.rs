@@ -50,6 +50,7 @@
 mod client;
 mod error;
 mod lease;
+mod opener;
 mod redirect;
 mod request;
 
