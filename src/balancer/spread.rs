@@ -107,7 +107,8 @@ impl Spread {
         mut narrow: impl FnMut(&[Member]) -> Option<Vec<Member>>,
     ) -> Option<Divided> {
         let distribution = chain.distribution.as_ref()?;
-        let members = &*counted(members);
+        let everybody = members;
+        let members = &*counted(everybody);
         let own = |member: &Member| {
             if chain.weights.is_on() { member.weight.thousandths() } else { Weight::ONE.thousandths() }
         };
@@ -143,7 +144,12 @@ impl Spread {
         let used = used
             .into_iter()
             .map(|(at, weight)| Member { weight: Weight::of_thousandths(weight), ..members[at].clone() });
-        Some(Divided { used: used.collect(), whole: whole.iter().map(|at| members[*at].clone()).collect() })
+        let mut whole: Vec<Member> = whole.iter().map(|at| members[*at].clone()).collect();
+        if members.len() < everybody.len() {
+            whole.extend(everybody.iter().filter(|member| member.connecting).cloned());
+            whole.sort_unstable_by_key(|member| member.uid);
+        }
+        Some(Divided { used: used.collect(), whole })
     }
 
     /// The list is divided: tells what changed by it, and lets go of groups that are gone.
@@ -160,7 +166,7 @@ impl Spread {
 }
 
 /// Those of `members` among whom traffic is divided: who is being connected does not count yet, neither as usable nor as
-/// missing, unless nobody else is usable.
+/// missing, unless nobody else is usable. It may be called if need be.
 fn counted(members: &[Member]) -> Cow<'_, [Member]> {
     let counts = |member: &&Member| !member.connecting;
     let waited_for = members.iter().any(|member| member.connecting);

@@ -28,7 +28,7 @@ pub enum Try {
 
 /// By id; unknown ids are connected at once.
 #[derive(Clone, Debug)]
-pub struct Fake {
+pub struct Scripted {
     tries: Arc<Mutex<HashMap<String, Try>>>,
     asked: Arc<Mutex<Vec<(u64, String)>>>,
     running: Arc<AtomicUsize>,
@@ -36,7 +36,7 @@ pub struct Fake {
     start: Instant,
 }
 
-impl Fake {
+impl Scripted {
     pub fn new() -> Self {
         Self {
             tries: Arc::default(),
@@ -89,7 +89,7 @@ impl Drop for Running {
 }
 
 #[async_trait]
-impl PreConnect for Fake {
+impl PreConnect for Scripted {
     async fn connect(&self, instance: &ServiceInstance) -> Result<(), Box<dyn Error + Send + Sync>> {
         let before = self.times(instance.id()).len();
         self.asked.lock().unwrap().push((self.now(), instance.id().to_owned()));
@@ -114,7 +114,7 @@ impl PreConnect for Fake {
 pub const MS: fn(u64) -> Duration = Duration::from_millis;
 
 /// A balancer whose first list, `ids`, is in use.
-pub async fn started(live: &Live, fake: &Fake, properties: PreConnectionProperties) -> LoadBalancer {
+pub async fn started(live: &Live, fake: &Scripted, properties: PreConnectionProperties) -> LoadBalancer {
     let chain = chain(live.source());
     let lb = LoadBalancer::builder(chain.build().unwrap())
         .pre_connection(properties)
@@ -146,7 +146,7 @@ pub fn connecting(lb: &LoadBalancer) -> String {
 }
 
 /// Lets time pass to `ms` after the fake was made, and what is due then.
-pub async fn to(fake: &Fake, ms: u64) {
+pub async fn to(fake: &Scripted, ms: u64) {
     tokio::time::sleep(MS(ms.saturating_sub(fake.now()))).await;
     settle().await;
 }

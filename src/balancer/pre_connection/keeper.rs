@@ -9,7 +9,7 @@ use tokio::task::AbortHandle;
 use super::PreConnection;
 use super::batch::{self, Batch, Running, Tries, share};
 use crate::balancer::list::Member;
-use crate::balancer::snapshot::Node;
+use crate::balancer::snapshot::{Node, Snapshot};
 use crate::state::{InstanceState, ServiceState};
 
 /// Who is new, and the batches that are being connected.
@@ -126,6 +126,18 @@ impl Keeper {
         let batch = Arc::new(Batch::new(service, settings, new, hold));
         let gate = self.gate(settings.properties.concurrency.max(1));
         Some(Begun { running: Running(batch), runtime, gate })
+    }
+
+    /// An instance of `list` is out of use, or back: when nobody is in use, those who are held are.
+    pub(in crate::balancer) fn fitness_changed(&self, list: Option<&Snapshot>) {
+        let running = self.running();
+        if running.is_empty() {
+            return;
+        }
+        let in_use = |(state, available): (&Arc<InstanceState>, bool)| available && !state.is_skipped();
+        if !list.is_some_and(|list| list.members().any(in_use)) {
+            running.iter().for_each(|batch| batch.let_in());
+        }
     }
 
     fn gate(&self, permits: u32) -> Arc<Semaphore> {
