@@ -25,7 +25,7 @@ async fn a_new_instance_gets_calls_once_it_is_connected() {
     even(&picks(&lb, 300).await, "a b c", 100, 0);
     assert_eq!((fake.times("c"), fake.asked()), (vec![begun], 1));
     // No lease was taken, and nothing was counted.
-    assert_eq!((lb.in_flight(), state(&lb, "c", |state| state.consecutive_failures())), (0, 0));
+    assert_eq!((lb.in_flight(), state(&lb, "c", evenkeel::InstanceState::consecutive_failures)), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -130,6 +130,23 @@ async fn one_that_leaves_and_returns_is_new_again() {
     assert_eq!(lb.tracked(), 3);
 }
 
+/// The limit of those it first came with is not its own.
+#[tokio::test(start_paused = true)]
+async fn one_that_returns_is_waited_for_with_those_it_returns_with() {
+    let (live, fake) = (Live::new(list("a")), Scripted::new());
+    let lb = started(&live, &fake, on().with_timeout(MS(3_000))).await;
+    fake.set("b c", Try::Hangs);
+    live.set(list("a b c")).await;
+    let begun = fake.now();
+    to(&fake, begun + 1_000).await;
+    live.set(list("a c")).await;
+    live.set(list("a b c")).await;
+    for (at, held) in [(2_999, "bc"), (3_000, "b"), (3_999, "b"), (4_000, "")] {
+        to(&fake, begun + at).await;
+        assert_eq!(connecting(&lb), held, "at {at}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_list_that_says_the_same_or_other_things_of_them_begins_nothing() {
     let (live, fake) = (Live::new(list("a b")), Scripted::new());

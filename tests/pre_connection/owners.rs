@@ -131,25 +131,29 @@ async fn until(what: &str, happened: impl Fn() -> bool) {
     }
 }
 
-/// The balancer goes while its last handle is held by what connects, weakly.
+#[derive(Debug)]
+struct Holding {
+    scripted: Scripted,
+    _kept: Arc<()>,
+}
+
+#[evenkeel::async_trait]
+impl evenkeel::PreConnect for Holding {
+    async fn connect(
+        &self,
+        instance: &evenkeel::ServiceInstance,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        self.scripted.connect(instance).await
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_connects_is_dropped_with_the_balancer() {
     let (live, fake) = (Live::new(list("a")), Scripted::new());
     let kept = Arc::new(());
-    #[derive(Debug)]
-    struct Holding(Scripted, Arc<()>);
-    #[evenkeel::async_trait]
-    impl evenkeel::PreConnect for Holding {
-        async fn connect(
-            &self,
-            instance: &evenkeel::ServiceInstance,
-        ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-            self.0.connect(instance).await
-        }
-    }
     let lb = LoadBalancer::builder(chain(live.source()).build().unwrap())
         .pre_connection(on())
-        .pre_connect(Holding(fake.clone(), Arc::clone(&kept)))
+        .pre_connect(Holding { scripted: fake.clone(), _kept: Arc::clone(&kept) })
         .build();
     pick(&lb).await;
     fake.set("b", Try::Hangs);

@@ -188,7 +188,7 @@ async fn what_is_dropped_meanwhile_is_gone() {
     let client = {
         let kept = Arc::clone(&kept);
         let make = move |_: &ServiceInstance| {
-            let _kept = &kept;
+            let _: &Arc<()> = &kept;
             reqwest::Client::builder()
         };
         world.balancers.reqwest(make).unwrap()

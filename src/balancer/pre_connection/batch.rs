@@ -96,8 +96,14 @@ impl Batch {
     /// Those who are still held get calls from now on.
     pub(super) fn let_in(&self) {
         self.let_in.store(true, Ordering::Release);
-        let ended = self.entries.iter().filter(|entry| entry.held && entry.state.end_hold()).count();
+        // Who left may be back in a later batch, which holds it now.
+        let ended = self.listed().filter(|entry| entry.held && entry.state.end_hold()).count();
         self.tell_if(ended > 0);
+    }
+
+    /// Those who did not leave.
+    fn listed(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| !entry.gone.load(Ordering::Acquire))
     }
 
     fn tell_if(&self, changed: bool) {
@@ -108,7 +114,7 @@ impl Batch {
 
     /// What was tried in vain, by uid, of those who are held.
     pub(super) fn tries(&self) -> impl Iterator<Item = (u64, Tries)> {
-        let held = self.entries.iter().filter(|entry| entry.state.is_connecting());
+        let held = self.listed().filter(|entry| entry.state.is_connecting());
         held.map(|entry| (entry.state.uid(), entry.tries.lock().clone()))
     }
 
@@ -161,9 +167,8 @@ impl Batch {
 
     /// How it ended, of those who are still listed.
     fn tell(&self) {
-        let listed = || self.entries.iter().filter(|entry| !entry.gone.load(Ordering::Acquire));
         let (mut instances, mut connected, mut why) = (0_usize, 0_usize, None);
-        for entry in listed() {
+        for entry in self.listed() {
             instances += 1;
             let tries = entry.tries.lock();
             connected += usize::from(tries.connected);
@@ -215,12 +220,12 @@ pub(super) async fn run(running: Running, gate: Arc<Semaphore>) {
             biased;
             next = all.next() => match next {
                 None => break,
-                Some((_, None)) => {}
-                Some((entry, Some(is_connected))) => {
+                Some((entry, Some(is_connected))) if !entry.gone.load(Ordering::Acquire) => {
                     entry.tries.lock().connected = is_connected;
                     connected += usize::from(is_connected);
-                    batch.tell_if(entry.state.end_hold());
+                    batch.tell_if(entry.held && entry.state.end_hold());
                 }
+                Some(_) => {}
             },
             () = &mut limit => break,
         }

@@ -81,7 +81,9 @@ impl Keeper {
             let at = members.binary_search_by_key(&uid, |member| member.uid);
             at.is_ok_and(|at| members[at].listed.is_available())
         };
-        running.iter().for_each(|batch| batch.keep(is_there));
+        for batch in &running {
+            batch.keep(is_there);
+        }
     }
 
     /// The views of a list are made: who is in one of them for the first time since it was listed is to be connected, and is held
@@ -119,7 +121,9 @@ impl Keeper {
         let others = available().any(|member| !member.state.is_skipped() && !uids.contains(&member.uid));
         if !others {
             // Nobody else is in use: the first to be connected would get everything.
-            self.running().iter().for_each(|batch| batch.let_in());
+            for batch in self.running() {
+                batch.let_in();
+            }
         }
         let runtime = service.back_off().0.filter(|_| !new.is_empty())?;
         let hold = others && share(new.len(), settings.properties.ratio) > 0;
@@ -136,7 +140,9 @@ impl Keeper {
         }
         let in_use = |(state, available): (&Arc<InstanceState>, bool)| available && !state.is_skipped();
         if !list.is_some_and(|list| list.members().any(in_use)) {
-            running.iter().for_each(|batch| batch.let_in());
+            for batch in &running {
+                batch.let_in();
+            }
         }
     }
 
