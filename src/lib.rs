@@ -163,8 +163,8 @@ mod wall;
 pub use async_trait::async_trait;
 pub use balancer::{
     ChooseError, ChooseErrorKind, ChooseExt, Choosing, LoadBalancer, LoadBalancerBuilder, LoadBalancers,
-    LoadBalancersBuilder, NotReady, OverrideError, OverrideId, ReactiveLoadBalancer, ServiceBuilder,
-    Snapshot, UnknownService,
+    LoadBalancersBuilder, NotReady, OverrideError, OverrideId, PreConnect, ReactiveLoadBalancer,
+    ServiceBuilder, Snapshot, UnknownService,
 };
 pub use choice::{Choice, Failure, Lease, Outcome, RetryAfter, Track, TrackedBody};
 pub use future::BoxFuture;

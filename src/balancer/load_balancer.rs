@@ -444,6 +444,8 @@ impl Sink for Driver<Board> {
     }
 
     fn fitness_changed(self: Arc<Self>) {
+        let board = &self.publish;
+        board.connecting.fitness_changed(board.snapshot.load_full().as_deref());
         recount::fitness_changed(&self);
     }
 
