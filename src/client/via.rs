@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use crate::ServiceInstance;
 
-/// The instance that answered, in the extensions of a response.
+/// The instance that answered, in the extensions of a response; that of the last attempt, in an error of the reqwest client.
 ///
 /// ```
 /// use evenkeel::client::Via;

@@ -362,3 +362,48 @@ async fn the_policy_of_the_client_that_make_gives_does_not_count() {
     assert!(http.get("lb://orders/x").send().await.unwrap_err().is_redirect());
     assert_eq!(server.lines(), ["GET /x", "GET /y"]);
 }
+
+/// Writes down the calls and their ends.
+#[derive(Debug, Default)]
+struct Heard(std::sync::Mutex<Vec<String>>);
+
+impl evenkeel::observe::Lifecycle for Heard {
+    fn on_attempt(&self, end: &evenkeel::observe::AttemptEnd<'_>) {
+        self.0.lock().unwrap().push(format!("{} {} {}", end.service, end.attempt, end.outcome));
+    }
+    fn on_complete(&self, call: &evenkeel::observe::Completion<'_>) {
+        let template = call.call.template.as_deref().unwrap_or("none");
+        self.0.lock().unwrap().push(format!("{} {} {template}", call.status, call.attempts));
+    }
+}
+
+#[tokio::test]
+async fn each_place_is_a_call_with_attempts_of_its_own() {
+    let (dead, users) = (Refusing::new(), Server::start(ok("")).await);
+    let orders = Server::start(redirect(303, "lb://users/u")).await;
+    let registry = evenkeel::discovery::SimpleDiscovery::new()
+        .with_instances("orders", [orders.instance("a")])
+        .and_then(|registry| registry.with_instances("users", [dead.instance("d"), users.instance("u")]))
+        .unwrap();
+    let heard = std::sync::Arc::new(Heard::default());
+    let balancers = evenkeel::LoadBalancers::builder(registry).lifecycle_arc(heard.clone()).build().unwrap();
+    let http = client(&balancers);
+    for _ in 0..2 {
+        let request = http.post("lb://orders/x").template("/x").body("once");
+        request.send().await.unwrap().bytes().await.unwrap();
+    }
+    let heard = heard.0.lock().unwrap().clone();
+    let count = |text: &str| heard.iter().filter(|line| *line == text).count();
+    for (text, times) in [
+        ("orders 1 status 303", 2),
+        ("success 1 /x", 2),
+        ("users 1 connect failed", 1),
+        ("users 1 status 200", 1),
+        ("users 2 status 200", 1),
+        ("success 1 none", 1),
+        ("success 2 none", 1),
+    ] {
+        assert_eq!(count(text), times, "{text}: {heard:?}");
+    }
+    assert_eq!(heard.len(), 9);
+}
