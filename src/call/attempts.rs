@@ -42,10 +42,18 @@ pub trait Protocol<R, E> {
     }
 
     /// What the server says of further attempts beside the outcome, as gRPC's `grpc-retry-pushback-ms` does (default:
-    /// nothing). Only the [strategies](crate::call::Strategy) ask.
+    /// nothing). A pause that it asks for takes the place of the one that the properties say, up to 10 s.
     fn push_back(&self, result: Result<&R, &E>) -> PushBack {
         let _ = result;
         PushBack::None
+    }
+
+    /// Whether a call that ended so may be repeated, whatever the properties say of methods, statuses and errors (default:
+    /// they decide). How often, and out of which budget, is theirs in any case. [Strategies](crate::call::Strategy) do not
+    /// ask.
+    fn is_retryable(&self, outcome: Outcome) -> Option<bool> {
+        let _ = outcome;
+        None
     }
 
     /// When the time of the call is up, if it has a limit (default: none); asked after each attempt. No other attempt
@@ -256,30 +264,28 @@ where
         }
         // The response of the attempt before, if that is what is repeated, is given up now.
         drop(last.take());
-        let outcome;
-        match attempt.instrument(span).await {
+        let result = attempt.instrument(span).await;
+        let (outcome, push_back) = (protocol.outcome(result.as_ref()), protocol.push_back(result.as_ref()));
+        last = Some(match result {
             Ok(response) => {
-                outcome = protocol.outcome(Ok(&response));
                 running.answered(outcome, || protocol.headers(&response));
-                last = Some(Last::Response(response));
+                Last::Response(response)
             }
-            Err(error) => {
-                outcome = protocol.outcome(Err(&error));
-                last = Some(Last::Error(error));
-            }
-        }
+            Err(error) => Last::Error(error),
+        });
         ended = Some(outcome);
         if let Some(throttle) = &throttle {
             throttle.hear(outcome);
         }
-        let pause = plan.pause(|| balancer.chance());
+        let pause = asked_pause(push_back).map(|asked| asked.or_else(|| plan.pause(|| balancer.chance())));
         let left = protocol.deadline().map(|end| end.saturating_duration_since(Instant::now()));
         // Before the budget is asked: what is not repeated costs nothing.
-        let late = left.is_some_and(|left| left <= pause.unwrap_or_default());
-        let step = if late {
-            Step::Stop
-        } else {
-            plan.after(outcome, || withdraw(balancer, calls, outcome, throttle.as_ref()))
+        let may_wait = pause.filter(|pause| left.is_none_or(|left| left > pause.unwrap_or_default()));
+        let step = match may_wait {
+            None => Step::Stop,
+            Some(_) => plan.after(outcome, protocol.is_retryable(outcome), || {
+                withdraw(balancer, calls, outcome, throttle.as_ref())
+            }),
         };
         unreached = outcome == Outcome::Failure(Failure::Connect);
         if let Some(choice) = running.open() {
@@ -297,9 +303,19 @@ where
         }
         running.paid = step == Step::Same || !unreached;
         tracing::debug!(%service, attempt = number, %outcome, same_instance = step == Step::Same, "a call is repeated");
-        if let Some(pause) = pause {
+        if let Some(pause) = may_wait.flatten() {
             tokio::time::sleep(pause).await;
         }
+    }
+}
+
+/// The pause that the server asks for, if it does; `None` if it wants no other attempt, or one after longer than a caller
+/// should wait.
+fn asked_pause(push_back: PushBack) -> Option<Option<Duration>> {
+    match push_back {
+        PushBack::None => Some(None),
+        PushBack::After(pause) => (pause <= MAX_WAIT).then_some(Some(pause)),
+        PushBack::Never => None,
     }
 }
 

@@ -9,7 +9,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(feature = "reqwest")]
+#[cfg(any(feature = "reqwest", feature = "tower"))]
 pub(crate) use body::outcome_of;
 pub use body::{Track, TrackedBody};
 use http::HeaderMap;

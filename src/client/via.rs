@@ -17,7 +17,7 @@ use crate::ServiceInstance;
 pub struct Via(Arc<(ServiceInstance, u32)>);
 
 impl Via {
-    #[cfg_attr(not(feature = "reqwest"), allow(dead_code))]
+    #[cfg_attr(not(any(feature = "reqwest", feature = "tonic014")), allow(dead_code))]
     pub(crate) fn new(instance: ServiceInstance, attempts: u32) -> Self {
         Self(Arc::new((instance, attempts)))
     }

@@ -221,7 +221,7 @@ impl LoadBalancers {
     }
 
     /// Counts the changes of the properties in force.
-    #[cfg(feature = "reqwest")]
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub(crate) fn generation(&self) -> u64 {
         self.inner.recipe.in_force.load().generation
     }
