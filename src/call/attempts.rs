@@ -277,10 +277,11 @@ where
         if let Some(throttle) = &throttle {
             throttle.hear(outcome);
         }
-        let pause = asked_pause(push_back).map(|asked| asked.or_else(|| plan.pause(|| balancer.chance())));
         let left = protocol.deadline().map(|end| end.saturating_duration_since(Instant::now()));
         // Before the budget is asked: what is not repeated costs nothing.
-        let may_wait = pause.filter(|pause| left.is_none_or(|left| left > pause.unwrap_or_default()));
+        let may_wait = pause_before(push_back, || plan.pause(|| balancer.chance()))
+            .ok()
+            .filter(|pause| left.is_none_or(|left| left > pause.unwrap_or_default()));
         let step = match may_wait {
             None => Step::Stop,
             Some(_) => plan.after(outcome, protocol.is_retryable(outcome), || {
@@ -309,13 +310,18 @@ where
     }
 }
 
-/// The pause that the server asks for, if it does; `None` if it wants no other attempt, or one after longer than a caller
-/// should wait.
-fn asked_pause(push_back: PushBack) -> Option<Option<Duration>> {
+/// The server wants no other attempt, or one after longer than a caller should wait.
+struct Unwanted;
+
+/// The pause that the server asks for, else our `own`.
+fn pause_before(
+    push_back: PushBack,
+    own: impl FnOnce() -> Option<Duration>,
+) -> Result<Option<Duration>, Unwanted> {
     match push_back {
-        PushBack::None => Some(None),
-        PushBack::After(pause) => (pause <= MAX_WAIT).then_some(Some(pause)),
-        PushBack::Never => None,
+        PushBack::None => Ok(own()),
+        PushBack::After(pause) if pause <= MAX_WAIT => Ok(Some(pause)),
+        PushBack::After(_) | PushBack::Never => Err(Unwanted),
     }
 }
 

@@ -231,9 +231,9 @@ async fn nothing_to_choose_and_no_such_service_are_errors_that_say_so() {
     assert!(error.choose_error().is_some() && error.tried().is_empty());
     assert_eq!(evenkeel::client::tonic::tried(&status), None);
 
-    let off = Properties::default().set_for("orders", "enabled", false).unwrap();
+    let off = patient().set_for("orders", "enabled", false).unwrap();
     let live = Server::start("a", Act::Answer).await;
-    for (service, properties) in [("orders", off), ("no name", Properties::default())] {
+    for (service, properties) in [("orders", off), ("no name", patient())] {
         let mut client = EchoClient::new(balancers([live.instance()], properties).tonic(service));
         let status = client.say(word("x")).await.unwrap_err();
         assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
@@ -254,7 +254,7 @@ async fn a_connection_whose_other_end_is_gone_is_noticed_by_the_keep_alive() {
             open.push(stream);
         }
     });
-    let balancers = balancers([at(address, "mute")], Properties::default());
+    let balancers = balancers([at(address, "mute")], patient());
     let interval = Duration::from_millis(200);
     let mut client = EchoClient::new(balancers.tonic("orders").keep_alive(interval, interval));
     let answer = tokio::time::timeout(Duration::from_secs(20), client.say(word("x"))).await;

@@ -46,7 +46,9 @@ async fn each_attempt_is_told_what_is_left() {
 async fn the_deadline_holds_for_all_attempts_together() {
     let (hole, _queued) = blackhole().await;
     let silent = Server::start("c", Act::Hang).await;
-    let client = over([at(hole.local_addr().unwrap(), "a"), silent.instance()]);
+    let properties = Properties::default().set("connect-timeout", "1s").unwrap();
+    let balancers = balancers([at(hole.local_addr().unwrap(), "a"), silent.instance()], properties);
+    let client = EchoClient::new(balancers.tonic("orders"));
     let limit = Duration::from_millis(1_600);
     let call = async || {
         let start = Instant::now();
@@ -66,7 +68,7 @@ async fn the_deadline_holds_for_all_attempts_together() {
 #[tokio::test]
 async fn a_stream_ends_at_its_deadline_though_its_server_is_silent() {
     let server = Server::start("a", Act::Silence).await;
-    let balancers = balancers([server.instance()], Properties::default());
+    let balancers = balancers([server.instance()], patient());
     let mut client = EchoClient::new(balancers.tonic("orders"));
     let mut words = client.list(within(Duration::from_secs(1))).await.unwrap().into_inner();
     assert_eq!(words.message().await.unwrap().unwrap().text, "a x");
@@ -81,7 +83,7 @@ async fn a_stream_ends_at_its_deadline_though_its_server_is_silent() {
 #[tokio::test]
 async fn the_time_out_of_an_endpoint_holds_for_each_attempt() {
     let server = Server::start("a", Act::Hang).await;
-    let channel = balancers([server.instance()], Properties::default()).tonic("orders");
+    let channel = balancers([server.instance()], patient()).tonic("orders");
     let channel = channel.endpoint(|_, endpoint| Ok(endpoint.timeout(Duration::from_millis(300))));
     let call = async { EchoClient::new(channel).say(word("x")).await };
     let status = tokio::time::timeout(Duration::from_secs(20), call).await.expect("it ends").unwrap_err();

@@ -122,8 +122,7 @@ async fn a_stream_that_is_reset_otherwise_is_not_repeated() {
 #[tokio::test]
 async fn of_a_large_request_too_much_was_sent_to_send_it_again() {
     let (raw, live) = (Frames::start(reset(REFUSED_STREAM)).await, Server::start("b", Act::Answer).await);
-    let balancers =
-        balancers([raw.instance.clone(), live.instance()], evenkeel::config::Properties::default());
+    let balancers = balancers([raw.instance.clone(), live.instance()], patient());
     let mut client = EchoClient::new(balancers.tonic("orders").replay_limit(16));
     let mut errors = Vec::new();
     for _ in 0..2 {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::net::*;
-use evenkeel::config::Properties;
 use evenkeel::discovery::SimpleDiscovery;
 use evenkeel::policy::LeastRequest;
 use evenkeel::{LoadBalancer, LoadBalancers};
@@ -26,8 +25,7 @@ async fn case_035_calls_that_are_given_up_or_fail_to_connect_leave_no_count() {
     let (a, b) = (Server::start("a", act()).await, Server::start("b", act()).await);
     let registry = SimpleDiscovery::new().with_instances("orders", [a.instance(), b.instance()]).unwrap();
     let builder = LoadBalancers::builder(registry);
-    let balancers =
-        builder.service("orders", |service| service.policy(LeastRequest::default())).build().unwrap();
+    let balancers = builder.service("orders", |service| service.policy(LeastRequest)).build().unwrap();
     let orders = balancers.get("orders").unwrap();
     let client = EchoClient::new(orders.tonic());
     let calls: Vec<_> = (0..50)
@@ -62,7 +60,7 @@ async fn case_035_calls_that_are_given_up_or_fail_to_connect_leave_no_count() {
 }
 
 fn balancers_of(instances: [evenkeel::ServiceInstance; 2]) -> LoadBalancers {
-    balancers(instances, Properties::default())
+    balancers(instances, patient())
 }
 
 #[tokio::test]
@@ -71,8 +69,7 @@ async fn case_035_a_stream_counts_until_it_ends() {
     let registry =
         SimpleDiscovery::new().with_instances("orders", servers.each_ref().map(Server::instance)).unwrap();
     let builder = LoadBalancers::builder(registry);
-    let balancers =
-        builder.service("orders", |service| service.policy(LeastRequest::default())).build().unwrap();
+    let balancers = builder.service("orders", |service| service.policy(LeastRequest)).build().unwrap();
     let orders = balancers.get("orders").unwrap();
     let mut client = EchoClient::new(orders.tonic());
     let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
@@ -98,7 +95,7 @@ async fn case_035_a_stream_counts_until_it_ends() {
 #[tokio::test]
 async fn case_035_a_caller_that_panics_ends_the_lease() {
     let server = Server::start("a", Act::Silence).await;
-    let balancers = balancers([server.instance()], Properties::default());
+    let balancers = balancers([server.instance()], patient());
     let mut client = EchoClient::new(balancers.tonic("orders"));
     let words = client.list(word("x")).await.unwrap().into_inner();
     assert_eq!(balancers.in_flight(), 1);
@@ -113,7 +110,7 @@ async fn case_035_a_caller_that_panics_ends_the_lease() {
 #[tokio::test]
 async fn a_status_at_once_ends_the_lease_at_once() {
     let server = Server::start("a", Act::Status(tonic::Status::not_found("x"))).await;
-    let balancers = balancers([server.instance()], Properties::default());
+    let balancers = balancers([server.instance()], patient());
     let mut client = EchoClient::new(balancers.tonic("orders"));
     client.list(word("x")).await.unwrap_err();
     assert_eq!(balancers.in_flight(), 0);

@@ -365,6 +365,11 @@ impl Refusing {
     }
 }
 
+/// Properties for servers that are alive on a machine that may stall.
+pub fn patient() -> Properties {
+    Properties::default().set("connect-timeout", "20s").unwrap()
+}
+
 /// Balancers over the service `orders` with these instances.
 pub fn balancers(
     instances: impl IntoIterator<Item = ServiceInstance>,
@@ -377,7 +382,7 @@ pub fn balancers(
 /// The same, with the registry, whose list a test changes.
 pub fn changing(instances: impl IntoIterator<Item = ServiceInstance>) -> (SimpleDiscovery, LoadBalancers) {
     let registry = SimpleDiscovery::new().with_instances("orders", instances).unwrap();
-    (registry.clone(), LoadBalancers::from_properties(Properties::default(), registry).unwrap())
+    (registry.clone(), LoadBalancers::from_properties(patient(), registry).unwrap())
 }
 
 pub fn orders() -> ServiceId {
@@ -385,7 +390,7 @@ pub fn orders() -> ServiceId {
 }
 
 pub fn over(instances: impl IntoIterator<Item = ServiceInstance>) -> Client {
-    EchoClient::new(balancers(instances, Properties::default()).tonic("orders"))
+    EchoClient::new(balancers(instances, patient()).tonic("orders"))
 }
 
 /// Who answered, and after how many attempts.

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::net::*;
 use evenkeel::client::tonic::BalancedChannel;
-use evenkeel::config::Properties;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
@@ -142,8 +141,7 @@ async fn several_connections_take_more_calls_than_one_permits() {
     let server =
         Server::with("a", Act::Hang, ([127, 0, 0, 1], 0).into(), |builder| builder.max_concurrent_streams(1))
             .await;
-    let channel =
-        balancers([server.instance()], Properties::default()).tonic("orders").channels_per_instance(3);
+    let channel = balancers([server.instance()], patient()).tonic("orders").channels_per_instance(3);
     let calls: Vec<_> = (0..3)
         .map(|_| {
             let mut client = EchoClient::new(channel.clone());
@@ -157,8 +155,7 @@ async fn several_connections_take_more_calls_than_one_permits() {
     }
 
     let server = Server::start("b", Act::Answer).await;
-    let channel =
-        balancers([server.instance()], Properties::default()).tonic("orders").channels_per_instance(3);
+    let channel = balancers([server.instance()], patient()).tonic("orders").channels_per_instance(3);
     for _ in 0..10 {
         EchoClient::new(channel.clone()).say(word("x")).await.unwrap();
     }
@@ -169,7 +166,7 @@ async fn several_connections_take_more_calls_than_one_permits() {
 async fn generated_clients_take_it_with_interceptors_and_streams() {
     fn shared<T: Clone + Send + Sync + 'static>(_: &T) {}
     let server = Server::start("a", Act::Answer).await;
-    let channel: BalancedChannel = balancers([server.instance()], Properties::default()).tonic("orders");
+    let channel: BalancedChannel = balancers([server.instance()], patient()).tonic("orders");
     shared(&channel);
     let mut client = HealthClient::with_interceptor(channel.clone(), |mut request: tonic::Request<()>| {
         request.metadata_mut().insert("x-token", "secret".parse().unwrap());

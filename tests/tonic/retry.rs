@@ -36,7 +36,7 @@ async fn two_calls(act: Act, properties: Properties, retry: bool) -> (Vec<Status
 
 #[tokio::test]
 async fn a_status_is_repeated_if_the_client_says_so() {
-    let none = Properties::default();
+    let none = patient();
     let (errors, attempts, _) = two_calls(failing(Code::Unavailable, None), none.clone(), false).await;
     assert_eq!((errors.len(), attempts), (1, 1), "by itself nothing is");
     let (errors, attempts, served) = two_calls(failing(Code::Unavailable, None), none.clone(), true).await;
@@ -52,7 +52,7 @@ async fn a_status_is_repeated_if_the_client_says_so() {
 async fn a_method_that_is_not_named_is_not_repeated() {
     let act = || failing(Code::Unavailable, None);
     let (bad, good) = (Server::start("a", act()).await, Server::start("b", Act::Answer).await);
-    let channel = balancers([bad.instance(), good.instance()], Properties::default()).tonic("orders");
+    let channel = balancers([bad.instance(), good.instance()], patient()).tonic("orders");
     let mut client = EchoClient::new(channel.retry([Code::Unavailable], |path| path == "/test.Echo/Say"));
     let mut errors = 0;
     for _ in 0..2 {
@@ -67,7 +67,7 @@ async fn when_all_fail_the_status_of_the_last_one_names_them_all() {
         Server::start("a", failing(Code::Unavailable, None)).await,
         Server::start("b", failing(Code::Unavailable, None)).await,
     );
-    let channel = balancers([a.instance(), b.instance()], Properties::default()).tonic("orders");
+    let channel = balancers([a.instance(), b.instance()], patient()).tonic("orders");
     let mut client = EchoClient::new(channel.retry([Code::Unavailable], |_| true));
     let status = client.say(word("x")).await.unwrap_err();
     assert_eq!((status.code(), a.served(), b.served()), (Code::Unavailable, 1, 1));
@@ -83,7 +83,7 @@ async fn a_server_that_pushes_back_is_obeyed() {
     for (push_back, errors_expected) in [("-1", 1), ("soon", 1), ("60000", 1), ("400", 0), ("0", 0)] {
         let start = Instant::now();
         let act = failing(Code::Unavailable, Some(push_back));
-        let (errors, attempts, _) = two_calls(act, Properties::default(), true).await;
+        let (errors, attempts, _) = two_calls(act, patient(), true).await;
         assert_eq!(errors.len(), errors_expected, "{push_back}: {errors:?}");
         assert_eq!(attempts, if errors_expected == 1 { 1 } else { 3 }, "{push_back}");
         let least = if push_back == "400" { Duration::from_millis(400) } else { Duration::ZERO };
@@ -95,7 +95,7 @@ async fn a_server_that_pushes_back_is_obeyed() {
 async fn a_connection_that_breaks_off_is_repeated_as_unavailable() {
     let mut victim = Server::start("a", Act::Hang).await;
     let live = Server::start("b", Act::Answer).await;
-    let channel = balancers([victim.instance(), live.instance()], Properties::default()).tonic("orders");
+    let channel = balancers([victim.instance(), live.instance()], patient()).tonic("orders");
     let client = EchoClient::new(channel.retry([Code::Unavailable], |_| true));
     let calls: Vec<_> = (0..2)
         .map(|_| {

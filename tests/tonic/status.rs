@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::net::*;
 use evenkeel::client::tonic::{Authority, tried};
-use evenkeel::config::Properties;
 use evenkeel::discovery::SimpleDiscovery;
 use evenkeel::policy::{Candidates, Needs, Picker, Policy, RoundRobin};
 use evenkeel::{Failure, InstanceState, LoadBalancers, Outcome};
@@ -134,7 +133,7 @@ async fn an_answer_of_http_alone_is_a_status_too() {
         stream.write_all(&headers).await.unwrap();
         let _ = stream.read_to_end(&mut Vec::new()).await;
     });
-    let balancers = balancers([instance.clone()], Properties::default());
+    let balancers = balancers([instance.clone()], patient());
     let status = EchoClient::new(balancers.tonic("orders")).say(word("x")).await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable, "{status}");
     assert_eq!(
@@ -148,7 +147,7 @@ async fn an_answer_of_http_alone_is_a_status_too() {
 #[tokio::test]
 async fn the_authority_is_the_service_or_the_instance() {
     let server = Server::start("a", Act::Answer).await;
-    let balancers = balancers([server.instance()], Properties::default());
+    let balancers = balancers([server.instance()], patient());
     let channel = balancers.tonic("orders");
     EchoClient::new(channel.clone()).say(word("x")).await.unwrap();
     EchoClient::new(channel.authority(Authority::Instance)).say(word("x")).await.unwrap();

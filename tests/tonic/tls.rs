@@ -3,7 +3,6 @@
 use super::net::*;
 use evenkeel::ServiceInstance;
 use evenkeel::client::tonic::{BalancedChannel, GrpcProbe, tls_name};
-use evenkeel::config::Properties;
 use evenkeel::health::HealthProbe;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity, ServerTlsConfig};
@@ -34,7 +33,7 @@ fn with_tls(
 }
 
 fn channel(instance: ServiceInstance) -> BalancedChannel {
-    balancers([instance], Properties::default()).tonic("orders")
+    balancers([instance], patient()).tonic("orders")
 }
 
 #[tokio::test]
@@ -66,7 +65,7 @@ async fn a_secure_instance_is_not_called_in_the_clear() {
 #[tokio::test]
 async fn an_endpoint_that_cannot_be_made_is_an_error_that_blames_nobody() {
     let (server, _) = secure().await;
-    let balancers = balancers([named(&server, "no name at all")], Properties::default());
+    let balancers = balancers([named(&server, "no name at all")], patient());
     let channel = balancers.tonic("orders").endpoint(with_tls("no certificate"));
     let status = EchoClient::new(channel).say(word("x")).await.unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition, "{status}");

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
+use http::uri::Scheme;
 use http::{Request, Response, Uri};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
@@ -25,6 +26,7 @@ use tonic::transport::{Channel, Endpoint};
 use tower_service::Service;
 
 use super::fault::{Fault, Kind, Lost};
+use super::tls;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -175,6 +177,10 @@ impl State {
 }
 
 async fn connect(endpoint: &Endpoint, limit: Duration) -> Result<Channel, Fault> {
+    if endpoint.uri().scheme() == Some(&Scheme::HTTPS) && !tls::is_there().await {
+        let text = "the instance is secure, and tonic was built without TLS: turn on its feature tls-ring or tls-aws-lc";
+        return Err(Fault::new(Kind::Unfit, Code::FailedPrecondition, text));
+    }
     let connector = Once { inner: connector(endpoint), used: false };
     // The limit holds for the name, TCP and TLS together.
     match tokio::time::timeout(limit, endpoint.connect_with_connector(connector)).await {

@@ -118,7 +118,7 @@ fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (d
 /// The first cause that says something; `None` if none does.
 fn judge(error: &(dyn StdError + 'static)) -> Option<(Kind, Code)> {
     // It comes as an error of connecting, which it is not: nobody has tried.
-    if chain(error).any(|cause| cause.is::<Lost>()) {
+    if chain(error).any(<dyn StdError>::is::<Lost>) {
         return Some((Kind::Lost, Code::Unavailable));
     }
     chain(error).find_map(|cause| {

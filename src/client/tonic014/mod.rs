@@ -40,6 +40,7 @@ mod probe;
 mod protocol;
 mod replay;
 mod settings;
+mod tls;
 
 pub use balanced::BalancedChannel;
 pub use error::Error;
