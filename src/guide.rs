@@ -10,6 +10,7 @@
 //! - [`stages`]: the chain, in its fixed order
 //! - [`zones`]: zones in proportion, weights of zones, priorities, panic
 //! - [`health`]: health checks: who is asked, when, and what follows
+//! - `tonic` (feature `tonic`): gRPC: what happens to a call, who it was, connections, TLS
 //! - [`migration`]: from Spring Cloud `LoadBalancer`: what is what, and what is decided otherwise
 //! - [`extending`]: a source, a supplier, a stage or a policy of your own
 //! - `simulation` (features `sim` and `testkit`): policies against modelled servers, on a virtual clock, and a kit of checks for them
@@ -46,6 +47,11 @@ pub mod zones {}
 
 #[doc = include_str!("guide/health.md")]
 pub mod health {}
+
+/// It needs the feature `tonic`, or `tonic014`.
+#[cfg(feature = "tonic014")]
+#[doc = include_str!("guide/tonic.md")]
+pub mod tonic {}
 
 #[doc = include_str!("guide/extending.md")]
 pub mod extending {}

@@ -73,6 +73,11 @@
 //! With the feature `reqwest`, [`LoadBalancers::reqwest`] gives a client for `lb://orders/api/42`, with one connection
 //! pool per instance. A call that was never sent goes once to another instance. See [`client::reqwest`].
 //!
+//! # With tonic
+//!
+//! With the feature `tonic`, `LoadBalancers::tonic` gives a channel for generated clients of gRPC. A call that no server looked
+//! at goes to another instance; statuses name who was tried. See `client::tonic014`, and the guide's page `tonic`.
+//!
 //! # Where to go on
 //!
 //! - [`discovery`]: sources of instances (code, file, DNS, several as one), and how to write one
@@ -98,6 +103,7 @@
 //! | `metrics` | no | meters, through the facade `metrics` |
 //! | `orca` | no | reports of load in the binary form of ORCA; the readable forms need no feature |
 //! | `reqwest` | no | the reqwest client |
+//! | `tonic` | no | a channel for generated gRPC clients, over tonic; `tonic014` by its version |
 //! | `full` | no | all of the above |
 //! | `sim` | no | a simulator that drives your balancers on a virtual clock; for tests |
 //! | `testkit` | no | checks that a policy can be put to; implies `sim`; for tests |

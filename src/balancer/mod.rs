@@ -26,6 +26,8 @@ pub use error::{ChooseError, ChooseErrorKind};
 pub use load_balancer::LoadBalancer;
 #[cfg(any(feature = "reqwest", feature = "tower"))]
 pub(crate) use load_balancer::Owner;
+#[cfg(feature = "tonic014")]
+pub(crate) use load_balancer::WeakBalancer;
 pub use many::{LoadBalancers, LoadBalancersBuilder, NotReady, ServiceBuilder, UnknownService};
 pub use snapshot::Snapshot;
 pub use why::{OverrideError, OverrideId};

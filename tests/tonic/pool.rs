@@ -90,12 +90,14 @@ async fn an_idle_client_follows_the_list_and_holds_nobody_up() {
     let list = || balancers.get("orders").unwrap().snapshot().unwrap();
     eventually("the list", || list().instances().all(|state| state.instance().id() == "new")).await;
     assert!(*changes.borrow() > 1);
-    // Without a call, what the old server has of it is closed by nobody; with one, it is.
+    eventually("the old connection to close", || old.open() == 0).await;
     for _ in 0..5 {
         assert_eq!(via(&client.say(word("x")).await.unwrap()), ("new".to_owned(), 1));
     }
     assert_eq!((old.served(), new.served()), (1, 5));
-    eventually("the old connection to close", || old.open() == 0).await;
+    // What it does for that ends with it.
+    drop(client);
+    eventually("the last connection to close", || new.open() == 0).await;
 }
 
 #[tokio::test]

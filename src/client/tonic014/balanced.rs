@@ -17,6 +17,7 @@ use super::connection::{Connection, Connections};
 use super::deadline::{GRPC_TIMEOUT, header_for, timeout_of};
 use super::error::Error;
 use super::fault::{Fault, Kind};
+use super::follow::{Following, Listener};
 use super::protocol::{Grpc, Head};
 use super::replay::Origin;
 use super::settings::{Authority, Retry, Settings};
@@ -41,6 +42,7 @@ pub struct BalancedChannel {
 struct Inner {
     source: Source,
     settings: Settings,
+    following: Following,
 }
 
 /// Whom to ask for an instance, and the connections that were made so far.
@@ -94,7 +96,7 @@ impl BalancedChannel {
     }
 
     fn new(source: Source, settings: Settings) -> Self {
-        Self { inner: Arc::new(Inner { source, settings }) }
+        Self { inner: Arc::new(Inner { source, settings, following: Following::default() }) }
     }
 
     /// With its own connections, so that clones made before are as they were.
@@ -196,7 +198,7 @@ impl BalancedChannel {
 }
 
 impl Inner {
-    async fn call(&self, request: http::Request<Body>) -> Result<http::Response<Body>, Status> {
+    async fn call(self: &Arc<Self>, request: http::Request<Body>) -> Result<http::Response<Body>, Status> {
         let deadline = timeout_of(request.headers()).and_then(|limit| Instant::now().checked_add(limit));
         let balanced = self.balanced(request, deadline);
         let result = match deadline.and_then(|end| end.checked_add(GRACE)) {
@@ -209,7 +211,7 @@ impl Inner {
     }
 
     async fn balanced(
-        &self,
+        self: &Arc<Self>,
         request: http::Request<Body>,
         deadline: Option<Instant>,
     ) -> Result<http::Response<Body>, Error> {
@@ -246,7 +248,7 @@ impl Inner {
 
     /// The connections to an instance.
     fn connections(
-        &self,
+        self: &Arc<Self>,
         balancer: &LoadBalancer,
         choice: &Choice,
         instance: &ServiceInstance,
@@ -255,11 +257,21 @@ impl Inner {
         let make = |connect_timeout: Duration| {
             let endpoint = settings.endpoint(balancer.service_id(), instance)?;
             let connect_timeout = settings.connect_timeout.unwrap_or(connect_timeout);
+            self.following.begin(balancer, self);
             Ok(Connections::new(&endpoint, connect_timeout, settings.channels))
         };
         match &self.source {
             Source::Named { balancers, pools, .. } => pools.client(balancers, balancer, choice.state(), make),
             Source::One { pool, .. } => pool.client(balancer, choice.state(), || make(CONNECT_TIMEOUT)),
+        }
+    }
+}
+
+impl Listener for Inner {
+    fn changed(&self, balancer: &LoadBalancer) {
+        match &self.source {
+            Source::Named { pools, .. } => pools.keep_in_step(balancer),
+            Source::One { pool, .. } => pool.keep_in_step(balancer),
         }
     }
 }

@@ -35,6 +35,7 @@ mod connection;
 mod deadline;
 mod error;
 mod fault;
+mod follow;
 mod names;
 mod probe;
 mod protocol;

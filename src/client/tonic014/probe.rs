@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
+use http::uri::Scheme;
 use parking_lot::Mutex;
 use tonic::transport::{self, Channel, Endpoint};
 use tonic::{Code, Status};
@@ -13,6 +14,7 @@ use tonic_health::pb::health_client::HealthClient;
 
 use super::fault::Fault;
 use super::settings::endpoint_of;
+use super::tls;
 use crate::ServiceInstance;
 use crate::health::{HealthProbe, ProbeError};
 
@@ -48,14 +50,12 @@ pub struct GrpcProbe {
     channels: Arc<Channels>,
 }
 
-/// Host, port, and whether it is secure.
-type Address = (String, Option<u16>, bool);
-
 #[derive(Default)]
 struct Channels {
     /// Counts uses.
     clock: AtomicU64,
-    kept: Mutex<HashMap<Address, (u64, Channel)>>,
+    /// By address, with the last use of each.
+    kept: Mutex<HashMap<String, (u64, Channel)>>,
 }
 
 impl GrpcProbe {
@@ -99,17 +99,19 @@ impl GrpcProbe {
         self
     }
 
-    fn channel(&self, instance: &ServiceInstance) -> Result<Channel, ProbeError> {
-        let address = (instance.host().to_owned(), instance.port(), instance.secure() == Some(true));
-        self.channels.get(address, || {
-            let endpoint = endpoint_of(instance).map_err(|fault| ProbeError::new(fault.text))?;
+    async fn channel(&self, instance: &ServiceInstance) -> Result<Channel, ProbeError> {
+        let endpoint = endpoint_of(instance).map_err(|fault| ProbeError::new(fault.text))?;
+        if endpoint.uri().scheme() == Some(&Scheme::HTTPS) && !tls::is_there().await {
+            return Err(ProbeError::new("it is secure, and tonic was built without TLS"));
+        }
+        self.channels.get(endpoint.uri().to_string(), || {
             let endpoint = match &self.change {
-                Some(change) => {
-                    change(instance, endpoint).map_err(|error| ProbeError::new(Fault::of(error).text))?
-                }
-                None => endpoint,
+                Some(change) => change(instance, endpoint),
+                None => Ok(endpoint),
             };
-            Ok(endpoint.connect_lazy())
+            endpoint
+                .map(|endpoint| endpoint.connect_lazy())
+                .map_err(|error| ProbeError::new(Fault::of(error).text))
         })
     }
 
@@ -138,7 +140,7 @@ impl GrpcProbe {
 impl Channels {
     fn get(
         &self,
-        address: Address,
+        address: String,
         make: impl FnOnce() -> Result<Channel, ProbeError>,
     ) -> Result<Channel, ProbeError> {
         let now = self.clock.fetch_add(1, Ordering::Relaxed);
@@ -172,7 +174,7 @@ impl HealthProbe for GrpcProbe {
         };
         let asked = asked.map_err(|error| ProbeError::new(error.to_string()))?;
         let request = HealthCheckRequest { service: self.service.clone() };
-        let answer = HealthClient::new(self.channel(&asked)?).check(request).await;
+        let answer = HealthClient::new(self.channel(&asked).await?).check(request).await;
         self.verdict(answer.map(|answer| answer.into_inner().status))
     }
 }
@@ -210,12 +212,11 @@ mod tests {
         let channels = Channels::default();
         let make = || Ok(Endpoint::from_static("http://127.0.0.1:1").connect_lazy());
         for port in 0..=u16::try_from(MOST).unwrap() {
-            channels.get(("host".to_owned(), Some(port), false), make).unwrap();
-            channels.get(("host".to_owned(), Some(0), false), || panic!("it is used all the time")).ok();
+            channels.get(port.to_string(), make).unwrap();
+            channels.get("0".to_owned(), || panic!("it is used all the time")).ok();
         }
         let kept = channels.kept.lock();
         assert_eq!(kept.len(), MOST);
-        let has = |port| kept.contains_key(&("host".to_owned(), Some(port), false));
-        assert!(has(0) && !has(1) && has(2));
+        assert!(kept.contains_key("0") && !kept.contains_key("1") && kept.contains_key("2"));
     }
 }
