@@ -16,6 +16,8 @@ mod net;
 mod pool;
 #[path = "tonic/probe.rs"]
 mod probe;
+#[path = "tonic/reports.rs"]
+mod reports;
 #[path = "tonic/retry.rs"]
 mod retry;
 #[path = "tonic/status.rs"]

@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -63,7 +62,7 @@ pub(super) struct Story {
 pub(super) struct Held {
     pub(super) lease: Lease,
     pub(super) in_flight: InFlight,
-    pub(super) story: Arc<Story>,
+    pub(super) story: Story,
     pub(super) deadline: Option<Instant>,
 }
 
@@ -71,23 +70,23 @@ pub(super) struct Held {
 pub(super) fn answer(response: Response<Body>, held: Held) -> Response<Body> {
     let (mut head, body) = response.into_parts();
     let outcome = head_outcome(head.status, &head.headers);
-    if code_in(&head.headers).is_some() || head.status != StatusCode::OK {
-        if code_in(&head.headers).is_none() {
-            let text = format!("the server answered with HTTP status {}", head.status.as_u16());
-            head.headers.insert(Status::GRPC_STATUS, HeaderValue::from(number(code_for(head.status))));
-            // Digits and words are a header.
-            if let Ok(text) = HeaderValue::try_from(text.replace(' ', "%20")) {
-                head.headers.insert(Status::GRPC_MESSAGE, text);
-            }
+    let no_grpc = head.status != StatusCode::OK && code_in(&head.headers).is_none();
+    if no_grpc {
+        let text = format!("the server answered with HTTP status {}", head.status.as_u16());
+        head.headers.insert(Status::GRPC_STATUS, HeaderValue::from(number(code_for(head.status))));
+        // Digits and words are a header.
+        if let Ok(text) = HeaderValue::try_from(text.replace(' ', "%20")) {
+            head.headers.insert(Status::GRPC_MESSAGE, text);
         }
-        let story = &held.story;
-        if code_in(&head.headers) != Some(0) {
-            name_in(&mut head.headers, story.service.as_str(), &story.tried, outcome);
+    }
+    if let Some(code) = code_in(&head.headers) {
+        if code != 0 {
+            name_in(&mut head.headers, held.story.service.as_str(), &held.story.tried, outcome);
         }
         let mut lease = held.lease;
         lease.answered(outcome);
         lease.complete(outcome);
-        return Response::from_parts(head, Body::empty());
+        return Response::from_parts(head, if no_grpc { Body::empty() } else { body });
     }
     let limit = held.deadline.map(|end| Box::pin(tokio::time::sleep_until(end)));
     let body = Answer { inner: body, held: Some(held), limit };
@@ -104,11 +103,12 @@ struct Answer {
 }
 
 impl Answer {
-    fn end(&mut self, outcome: Outcome) -> Option<(Arc<Story>, InFlight)> {
+    /// Ends the call; whom it was sent to, unless it had ended before.
+    fn end(&mut self, outcome: Outcome) -> Option<Story> {
         let held = self.held.take()?;
         self.limit = None;
         held.lease.complete(outcome);
-        Some((held.story, held.in_flight))
+        Some(held.story)
     }
 
     /// The call ends with a fault; the caller gets a status that names the instances.
@@ -119,8 +119,7 @@ impl Answer {
             _ => fault.outcome(),
         };
         let Fault { code, mut text, cause, .. } = fault;
-        let story = self.end(outcome).map(|(story, _)| story);
-        let named = story.map(|story| (names_of(&story.tried), story));
+        let named = self.end(outcome).map(|story| (names_of(&story.tried), story));
         if let Some(((names, _), story)) = &named {
             text.push_str(&note(story.service.as_str(), names));
         }
@@ -133,6 +132,26 @@ impl Answer {
         }
         status
     }
+
+    /// The deadline is over.
+    fn late(&mut self) -> Status {
+        // Resets the stream.
+        self.inner = Body::empty();
+        self.fail(Fault::deadline())
+    }
+
+    fn trailers(&mut self, mut trailers: HeaderMap) -> HeaderMap {
+        if let Some(held) = &self.held {
+            held.lease.hear_trailers(&trailers);
+        }
+        let code = code_in(&trailers).unwrap_or(number(Code::Unknown));
+        if let Some(story) = self.end(Outcome::Grpc(code))
+            && code != 0
+        {
+            name_in(&mut trailers, story.service.as_str(), &story.tried, Outcome::Grpc(code));
+        }
+        trailers
+    }
 }
 
 impl HttpBody for Answer {
@@ -144,6 +163,10 @@ impl HttpBody for Answer {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         let this = self.get_mut();
+        // A server that never pauses would not be noticed below.
+        if this.limit.as_ref().is_some_and(|limit| limit.deadline() <= Instant::now()) {
+            return Poll::Ready(Some(Err(this.late())));
+        }
         match Pin::new(&mut this.inner).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 let frame = match frame.into_trailers() {
@@ -161,9 +184,7 @@ impl HttpBody for Answer {
             Poll::Pending => {
                 let Some(limit) = &mut this.limit else { return Poll::Pending };
                 ready!(limit.as_mut().poll(cx));
-                // Resets the stream.
-                this.inner = Body::empty();
-                Poll::Ready(Some(Err(this.fail(Fault::deadline()))))
+                Poll::Ready(Some(Err(this.late())))
             }
         }
     }
@@ -174,21 +195,6 @@ impl HttpBody for Answer {
 
     fn size_hint(&self) -> SizeHint {
         self.inner.size_hint()
-    }
-}
-
-impl Answer {
-    fn trailers(&mut self, mut trailers: HeaderMap) -> HeaderMap {
-        if let Some(held) = &self.held {
-            held.lease.hear_trailers(&trailers);
-        }
-        let code = code_in(&trailers).unwrap_or(number(Code::Unknown));
-        if let Some((story, _)) = self.end(Outcome::Grpc(code))
-            && code != 0
-        {
-            name_in(&mut trailers, story.service.as_str(), &story.tried, Outcome::Grpc(code));
-        }
-        trailers
     }
 }
 

@@ -242,7 +242,7 @@ impl Inner {
         let (mut response, in_flight) = answered.response;
         response.extensions_mut().insert(Via::new(answered.instance, answered.attempts));
         before.extend(last);
-        let story = Arc::new(Story { service: balancer.service_id().clone(), tried: before });
+        let story = Story { service: balancer.service_id().clone(), tried: before };
         Ok(answer(response, Held { lease: answered.lease, in_flight, story, deadline }))
     }
 

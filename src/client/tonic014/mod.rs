@@ -1,4 +1,4 @@
-//! gRPC by [tonic](::tonic) over balancers: each call is balanced, over connections that each instance has of its own.
+//! gRPC by [tonic] over balancers: each call is balanced, over connections that each instance has of its own.
 //!
 //! ```no_run
 //! use evenkeel::LoadBalancers;
