@@ -56,6 +56,12 @@ pub trait Protocol<R, E> {
         None
     }
 
+    /// To how many other instances a call goes that was never sent, whatever the properties say (default: 1). It ends in any
+    /// case when all have been tried. [Strategies](crate::call::Strategy) do not ask.
+    fn unsent_goes_to(&self) -> u32 {
+        1
+    }
+
     /// When the time of the call is up, if it has a limit (default: none); asked after each attempt. No other attempt
     /// begins then, and no pause and no look-up before one is waited for beyond it: the caller gets what there is.
     fn deadline(&self) -> Option<Instant> {
@@ -208,7 +214,7 @@ where
     let throttle = retry_throttle(balancer, calls);
     let mut ended: Option<Outcome> = None;
     let mut busy = Busy::default();
-    let mut plan = Plan::new(retry, request.method());
+    let mut plan = Plan::new(retry, request.method()).with_unsent(protocol.unsent_goes_to());
     if retry.enabled {
         balancer.service_state().deposit();
     }

@@ -22,6 +22,8 @@ pub(super) struct Plan<'a> {
     retry: &'a RetryProperties,
     /// Whether its method may be repeated.
     repeatable: bool,
+    /// To how many other instances it goes if it was never sent, whatever the properties say.
+    unsent: u32,
     /// More attempts so far on this instance.
     same: u32,
     /// Instances so far after the first.
@@ -33,7 +35,12 @@ impl<'a> Plan<'a> {
     pub(super) fn new(retry: &'a RetryProperties, method: Option<&str>) -> Self {
         let safe = method.is_some_and(|method| matches!(method, "GET" | "HEAD" | "OPTIONS"));
         let repeatable = retry.enabled && (safe || retry.retry_on_all_operations);
-        Self { retry, repeatable, same: 0, next: 0, retries: 0 }
+        Self { retry, repeatable, unsent: 1, same: 0, next: 0, retries: 0 }
+    }
+
+    /// The same for a call that goes to so many other instances, as long as it was never sent (default: 1).
+    pub(super) fn with_unsent(self, instances: u32) -> Self {
+        Self { unsent: instances, ..self }
     }
 
     /// The step after an attempt that ended so; `may` is what the protocol says of it, if it does. `take` takes a retry from the budget of the service; it is not
@@ -55,10 +62,11 @@ impl<'a> Plan<'a> {
         };
         let step = match step {
             // Whatever the method and the properties: nothing was sent, so nothing can happen twice.
-            Step::Stop if never_sent && self.next == 0 => Step::Next,
+            Step::Stop if never_sent && self.next < self.unsent => Step::Next,
             // The same instance again is a retry in any case; another one costs nothing if this one heard nothing.
             Step::Same if !take() => {
-                let goes_on = self.next == 0 || self.next < self.retry.max_retries_on_next_service_instance;
+                let most = self.unsent.max(self.retry.max_retries_on_next_service_instance);
+                let goes_on = self.next < most;
                 if never_sent && goes_on { Step::Next } else { Step::Stop }
             }
             Step::Next if !never_sent && !take() => Step::Stop,
@@ -188,6 +196,10 @@ mod tests {
         let mut plan = Plan::new(&retry, Some("POST"));
         assert_eq!(plan.after(REFUSED, None, || unreachable!("nothing was sent")), Step::Next);
         assert_eq!(plan.after(RESET, None, || true), Step::Stop);
+        // A protocol may say that it goes to more.
+        let mut plan = Plan::new(&retry, Some("POST")).with_unsent(3);
+        let steps = [(); 4].map(|()| plan.after(REFUSED, None, || unreachable!("nothing was sent")));
+        assert_eq!(steps, [Step::Next, Step::Next, Step::Next, Step::Stop]);
     }
 
     #[test]

@@ -28,6 +28,19 @@ async fn two_live_and_one_dead_endpoint_300_calls_no_failure() {
 }
 
 #[tokio::test]
+async fn no_call_fails_as_long_as_one_instance_is_alive() {
+    let (dead, live) = ([(); 6].map(|()| Refusing::new()), Server::start("b", Act::Answer).await);
+    let dead = dead.iter().enumerate().map(|(n, port)| port.instance(&format!("dead {n}")));
+    let mut client = over(dead.chain([live.instance()]));
+    let mut attempts = Vec::new();
+    for _ in 0..20 {
+        attempts.push(via(&client.say(word("x")).await.unwrap()).1);
+    }
+    assert_eq!(live.served(), 20);
+    assert!(attempts.iter().max() > Some(&2), "{attempts:?}: one call met several of them");
+}
+
+#[tokio::test]
 async fn case_026_what_was_never_sent_goes_to_another_whatever_kind_of_call_it_is() {
     let (dead, live) = (Refusing::new(), Server::start("b", Act::Answer).await);
     let mut attempts = 0;

@@ -59,6 +59,11 @@ impl Protocol<Head, Fault> for Grpc<'_> {
         listed.then_some(true)
     }
 
+    /// As gRPC's own clients have it: a call fails to connect if every instance does.
+    fn unsent_goes_to(&self) -> u32 {
+        u32::MAX
+    }
+
     fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
