@@ -26,6 +26,8 @@ pub use choosing::Choosing;
 pub use error::{ChooseError, ChooseErrorKind};
 pub use load_balancer::LoadBalancer;
 pub(crate) use load_balancer::Owner;
+#[cfg(feature = "tonic014")]
+pub(crate) use load_balancer::WeakBalancer;
 pub use many::{LoadBalancers, LoadBalancersBuilder, NotReady, ServiceBuilder, UnknownService};
 pub use pre_connection::PreConnect;
 #[cfg(feature = "reqwest")]
