@@ -25,5 +25,8 @@ fn main() -> ExitCode {
     }
     let mut table = Table::from_args();
     rows::reqwest(&mut table);
+    rows::tower(&mut table);
+    rows::tonic(&mut table);
+    rows::gateway(&mut table);
     table.end()
 }

@@ -1,28 +1,48 @@
 //! The rows: each client with evenkeel and without.
 
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use evenkeel::client::tonic::BalancedChannel;
+use evenkeel::client::tower::{Balance, HyperClient};
 use evenkeel::{LoadBalancers, ServiceInstance};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use tonic::transport::{Channel, Endpoint};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+use tower::{Layer, Service};
 
 use crate::pairs::{Bars, Client, Table};
 use crate::servers::Servers;
 
+/// What is asked for, and by whom.
+const PATH: &str = "/api/orders/42";
+const LOGICAL: &str = "lb://orders/api/orders/42";
+
 /// Balancers that know the servers as the instances of `orders`.
-fn balancers(servers: &Servers) -> LoadBalancers {
-    let instance = |address: &std::net::SocketAddr| {
+fn balancers(addresses: &[SocketAddr]) -> LoadBalancers {
+    let instance = |address: &SocketAddr| {
         ServiceInstance::new(address.ip().to_string(), address.port()).expect("an instance")
     };
-    let list: Vec<_> = servers.addresses.iter().map(instance).collect();
+    let list: Vec<_> = addresses.iter().map(instance).collect();
     LoadBalancers::fixed([("orders", list)]).expect("balancers")
 }
 
-/// reqwest: a GET and its body.
+/// A GET and its body.
 pub fn reqwest(table: &mut Table) {
     let servers = Servers::start("http");
-    let bars = Bars { rate: 0.95, p99: Some(1.2), allocations: None };
     let bare = || Plain {
         client: reqwest::Client::builder().build().expect("a client"),
-        url: format!("http://{}/api/orders/42", servers.addresses[0]),
+        url: format!("http://{}{PATH}", servers.addresses[0]),
     };
-    let ours = || Balanced(balancers(&servers).reqwest(|_| reqwest::Client::builder()).expect("a client"));
+    let ours = || {
+        let balancers = balancers(&servers.addresses);
+        Balanced(balancers.reqwest(|_| reqwest::Client::builder()).expect("a client"))
+    };
+    let bars = Bars { rate: 0.95, p99: Some(1.2), allocations: None };
     table.row("reqwest / bare reqwest", Some(bars), bare, ours);
 }
 
@@ -44,9 +64,120 @@ struct Balanced(evenkeel::client::reqwest::Client);
 
 impl Client for Balanced {
     async fn call(&self) -> bool {
-        match self.0.get("lb://orders/api/orders/42").send().await {
+        match self.0.get(LOGICAL).send().await {
             Ok(response) => response.bytes().await.is_ok_and(|body| !body.is_empty()),
             Err(_) => false,
         }
     }
+}
+
+/// A GET and its body: by a layer over a client of hyper, which tells its instance or does not; and by the client of hyper over
+/// balancers, which repeats calls too.
+pub fn tower(table: &mut Table) {
+    let servers = Servers::start("http");
+    let url = format!("http://{}{PATH}", servers.addresses[0]);
+    let layered = |via: bool| {
+        let layer = balancers(&servers.addresses).balance_layer().via(via);
+        Layered(layer.layer(legacy::Client::builder(TokioExecutor::new()).build_http()))
+    };
+    let bars = |allocations| Some(Bars { rate: 0.97, p99: None, allocations: Some(allocations) });
+    table.row("tower: layer / bare hyper client", bars(1.0), || Bare::to(&url), || layered(false));
+    table.row("tower: layer that tells / bare hyper client", bars(4.0), || Bare::to(&url), || layered(true));
+    let ours = || Hyper(balancers(&servers.addresses).hyper());
+    let bars = Bars { rate: 0.97, p99: None, allocations: None };
+    table.row("tower: hyper client / bare hyper client", Some(bars), || Bare::to(&url), ours);
+}
+
+struct Bare {
+    client: legacy::Client<HttpConnector, Empty<Bytes>>,
+    url: http::Uri,
+}
+
+impl Bare {
+    fn to(url: &str) -> Self {
+        let client = legacy::Client::builder(TokioExecutor::new()).build_http();
+        Self { client, url: url.parse().expect("a URI") }
+    }
+}
+
+impl Client for Bare {
+    async fn call(&self) -> bool {
+        let request = http::Request::get(self.url.clone()).body(Empty::new()).expect("a request");
+        match self.client.request(request).await {
+            Ok(response) => {
+                let well = response.status().is_success();
+                well && response.into_body().collect().await.is_ok()
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+struct Layered(Balance<legacy::Client<HttpConnector, Empty<Bytes>>>);
+
+impl Client for Layered {
+    async fn call(&self) -> bool {
+        let request = http::Request::get(LOGICAL).body(Empty::new()).expect("a request");
+        match self.0.clone().call(request).await {
+            Ok(response) => {
+                let well = response.status().is_success();
+                well && response.into_body().collect().await.is_ok()
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+struct Hyper(HyperClient<Empty<Bytes>>);
+
+impl Client for Hyper {
+    async fn call(&self) -> bool {
+        let request = http::Request::get(LOGICAL).body(Empty::new()).expect("a request");
+        match self.0.request(request).await {
+            Ok(response) => {
+                let well = response.status().is_success();
+                well && response.into_body().collect().await.is_ok()
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+/// A unary call of gRPC; beside it, tonic's own balancing over the same servers.
+pub fn tonic(table: &mut Table) {
+    let servers = Servers::start("grpc");
+    let endpoint =
+        |address: &SocketAddr| Endpoint::from_shared(format!("http://{address}")).expect("an endpoint");
+    let bare = || Grpc(endpoint(&servers.addresses[0]).connect_lazy());
+    let ours = || BalancedGrpc(balancers(&servers.addresses).tonic("orders"));
+    let own = || Grpc(Channel::balance_list(servers.addresses.iter().map(endpoint)));
+    let bars = Bars { rate: 0.95, p99: None, allocations: None };
+    table.row("tonic / one bare channel", Some(bars), bare, ours);
+    table.row("tonic's balance_list / one bare channel", None, bare, own);
+}
+
+struct Grpc(Channel);
+
+impl Client for Grpc {
+    async fn call(&self) -> bool {
+        HealthClient::new(self.0.clone()).check(HealthCheckRequest::default()).await.is_ok()
+    }
+}
+
+struct BalancedGrpc(BalancedChannel);
+
+impl Client for BalancedGrpc {
+    async fn call(&self) -> bool {
+        HealthClient::new(self.0.clone()).check(HealthCheckRequest::default()).await.is_ok()
+    }
+}
+
+/// Two proxies in a process, called by the same client: one of hyper and nothing else, and the gateway, before the same servers.
+pub fn gateway(table: &mut Table) {
+    let servers = Servers::start("http");
+    let behind = servers.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let proxies = Servers::start(&format!("proxies {behind}"));
+    let url = |at: usize| format!("http://{}{PATH}", proxies.addresses[at]);
+    let bars = Bars { rate: 0.92, p99: None, allocations: None };
+    table.row("gateway / bare proxy of hyper", Some(bars), || Bare::to(&url(0)), || Bare::to(&url(1)));
 }
