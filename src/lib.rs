@@ -71,7 +71,8 @@
 //! # With reqwest
 //!
 //! With the feature `reqwest`, [`LoadBalancers::reqwest`] gives a client for `lb://orders/api/42`, with one connection
-//! pool per instance. A call that was never sent goes once to another instance. See [`client::reqwest`].
+//! pool per instance. A call that was never sent goes once to another instance, and redirects to services are balanced.
+//! See [`client::reqwest`] and the page `guide::reqwest`.
 //!
 //! # Where to go on
 //!
@@ -82,6 +83,7 @@
 //! - [`call`]: attempts and retries of a call, over any protocol; failover, hedging and other strategies
 //!   ([guide](guide::calls#strategies))
 //! - [`client`]: a client for anything that can be called, and changes to requests on their way
+//! - `gateway` (a feature): HTTP in front, balanced services behind, routes from configuration between them
 //! - [`observe`]: who hears of calls, and reports: how a service is doing, why a request goes where it goes, what changed
 //!   ([guide](guide::why)); meters, spans and the log are in the [guide](guide::observing)
 //! - `sim` and `testkit` (features of these names): your balancers against modelled servers on a virtual clock, and checks
@@ -95,9 +97,11 @@
 //! | `config` | yes | property files in YAML, TOML and JSON |
 //! | `file` | yes | a registry in a file, warm start, property files that are followed; implies `config` |
 //! | `axum08` | no | pages for operators, as a router of axum 0.8 |
+//! | `gateway` | no | a gateway: routes from configuration, over the tower client; implies `tower` and `config` |
 //! | `metrics` | no | meters, through the facade `metrics` |
 //! | `orca` | no | reports of load in the binary form of ORCA; the readable forms need no feature |
 //! | `reqwest` | no | the reqwest client |
+//! | `reqwest-middleware` | no | middlewares for a reqwest client that is there already; implies `reqwest` |
 //! | `tower` | no | a client of hyper, layers of tower, a service per instance |
 //! | `full` | no | all of the above |
 //! | `sim` | no | a simulator that drives your balancers on a virtual clock; for tests |
@@ -129,6 +133,9 @@ pub mod discovery;
 #[cfg(feature = "file")]
 mod files;
 mod future;
+#[cfg(feature = "gateway")]
+#[cfg_attr(docsrs, doc(cfg(feature = "gateway")))]
+pub mod gateway;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 pub mod health;

@@ -1,5 +1,7 @@
 //! What a balancer's code and properties say of whole calls; clients and [`call`](crate::call) read it.
 
+use std::time::Duration;
+
 use crate::config::{
     HostHeader, OutlierDetectionProperties, RetryProperties, SlowStartProperties, StatsProperties,
     XForwardedProperties,
@@ -17,6 +19,15 @@ pub(crate) struct CallSettings {
     /// The hint of requests that carry none.
     pub(crate) hint: Option<String>,
     pub(crate) x_forwarded: XForwardedProperties,
+    /// The longest that a connection may take to open, if it is not the default.
+    #[cfg_attr(not(feature = "reqwest-middleware"), allow(dead_code))]
+    pub(crate) connect_timeout: Option<Duration>,
+    /// The longest that an instance may send nothing.
+    #[cfg_attr(not(feature = "reqwest"), allow(dead_code))]
+    pub(crate) read_timeout: Option<Duration>,
+    /// The name in the certificates of instances whose host is an address.
+    #[cfg_attr(not(feature = "reqwest"), allow(dead_code))]
+    pub(crate) tls_name: Option<String>,
     pub(crate) host_header: HostHeader,
     /// Writes the cookie of the instance into the outgoing request.
     pub(crate) instance_cookie: Option<StickySession>,

@@ -46,7 +46,6 @@ pub struct LoadBalancer {
 }
 
 /// What tells for a pool of clients whether its balancer is still there.
-#[cfg(any(feature = "reqwest", feature = "tower"))]
 pub(crate) type Owner = std::sync::Weak<dyn std::any::Any + Send + Sync>;
 
 /// Counts the clones: when it goes, the balancer closes.
@@ -187,14 +186,12 @@ impl LoadBalancer {
     }
 
     /// Something that lives as long as this balancer.
-    #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub(crate) fn owner(&self) -> Owner {
         let core: Arc<dyn std::any::Any + Send + Sync> = Arc::clone(&self.core) as _;
         Arc::downgrade(&core)
     }
 
     /// Whether that came from this balancer.
-    #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub(crate) fn owns(&self, owner: &Owner) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(&self.core), owner.as_ptr())
     }

@@ -24,7 +24,6 @@ pub(crate) use calls::CallSettings;
 pub use choosing::Choosing;
 pub use error::{ChooseError, ChooseErrorKind};
 pub use load_balancer::LoadBalancer;
-#[cfg(any(feature = "reqwest", feature = "tower"))]
 pub(crate) use load_balancer::Owner;
 pub use many::{LoadBalancers, LoadBalancersBuilder, NotReady, ServiceBuilder, UnknownService};
 pub use snapshot::Snapshot;

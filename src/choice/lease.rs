@@ -1,4 +1,5 @@
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -6,6 +7,7 @@ use http::HeaderMap;
 use super::{Choice, Outcome, Track};
 use crate::ServiceInstance;
 use crate::report::LoadReport;
+use crate::state::InstanceState;
 
 /// Who hears of the end of a call beside the instance.
 pub(crate) trait Ending: Send + Sync {
@@ -33,6 +35,12 @@ impl Lease {
     /// The instance; `None` never, as long as the call has not ended.
     pub fn instance(&self) -> Option<ServiceInstance> {
         self.0.as_ref().map(|held| held.choice.instance())
+    }
+
+    /// The state of the instance.
+    #[cfg_attr(not(feature = "reqwest"), allow(dead_code))]
+    pub(crate) fn state(&self) -> Option<&Arc<InstanceState>> {
+        self.0.as_ref().map(|held| held.choice.shared_state())
     }
 
     /// The instance answered, though the call goes on.

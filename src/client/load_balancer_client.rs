@@ -8,6 +8,7 @@ use super::transform::Transformers;
 use super::{Outgoing, RequestTransformer};
 use crate::call::{Answered, CallError, call};
 use crate::instance::UrlParts;
+use crate::request::Propagated;
 use crate::{
     BuildError, Choice, ChooseError, LoadBalancer, LoadBalancers, Outcome, Request, ServiceInstance, Target,
     TargetError,
@@ -77,6 +78,10 @@ impl LoadBalancerClient {
         service: impl AsRef<str>,
         request: &Request<'_>,
     ) -> Result<Choice, ClientError> {
+        let propagated = Propagated::current();
+        let over = propagated.over(*request);
+        let with_propagated = request.with_view(&over);
+        let request = if propagated.is_empty() { request } else { &with_propagated };
         Ok(self.balancers.get(service)?.choose(request).await?)
     }
 

@@ -9,18 +9,27 @@ mod load_balancer_client;
 #[cfg(any(feature = "reqwest", feature = "tower"))]
 mod logical;
 #[cfg(any(feature = "reqwest", feature = "tower"))]
-mod pool;
+pub(crate) mod pool;
+#[cfg(feature = "tower")]
+mod propagation;
 #[cfg(feature = "reqwest")]
 #[cfg_attr(docsrs, doc(cfg(feature = "reqwest")))]
 pub mod reqwest;
-#[cfg(feature = "tower")]
-mod returning;
+#[cfg(any(feature = "reqwest", feature = "tower"))]
+pub(crate) mod returning;
+#[cfg(feature = "reqwest")]
+mod tls_name;
 #[cfg(feature = "tower")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
 pub mod tower;
-mod transform;
+pub(crate) mod transform;
 mod via;
 
 pub use load_balancer_client::{Attempt, ClientError, LoadBalancerClient};
+#[cfg(feature = "tower")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
+pub use propagation::{Propagating, PropagationLayer};
 pub use transform::{Outgoing, RequestTransformer};
 pub use via::Via;
+
+pub use crate::request::{Propagated, Propagation};

@@ -32,7 +32,11 @@ impl Prefix {
             let names = prefix.as_str().split('.');
             let count = names.clone().count();
             let begins = path.len() >= count && names.zip(path).all(|(name, token)| token.is(name));
-            begins.then(|| (prefix, &path[count..]))
+            // A section of its own: nothing in it is a service's.
+            let gateway = cfg!(feature = "gateway")
+                && prefix == Self::Evenkeel
+                && path.get(count).is_some_and(|token| token.is("gateway"));
+            (begins && !gateway).then(|| (prefix, &path[count..]))
         })
     }
 }

@@ -127,6 +127,12 @@ pub struct LoadBalancerProperties {
     /// Longest that a connection may take to open; above zero. Default: 1 s.
     #[serde(with = "duration::text")]
     pub connect_timeout: Duration,
+    /// Longest that an instance may send nothing, before its answer and within it; above zero. Default: unset, no limit.
+    #[serde(with = "duration::optional_text")]
+    pub read_timeout: Option<Duration>,
+    /// The name by which the certificates of instances are verified whose host is an IP address; metadata `tls-name` of an
+    /// instance comes before it. Default: unset, and then certificates have to name the address.
+    pub tls_name: Option<String>,
     /// Pauses between failed attempts.
     pub backoff: BackoffProperties,
     /// Whether an `https` request may go to an instance that is not secure. Default: `false`.
@@ -208,6 +214,8 @@ impl LoadBalancerProperties {
             choose_timeout: Duration::from_secs(5),
             wait_for_instances: Duration::ZERO,
             connect_timeout: Duration::from_secs(1),
+            read_timeout: None,
+            tls_name: None,
             backoff: BackoffProperties::default(),
             allow_downgrade: false,
             host_header: HostHeader::default(),
@@ -305,6 +313,11 @@ impl LoadBalancerProperties {
         with_wait_for_instances(wait_for_instances: Duration) = wait_for_instances;
         /// Sets the longest that a connection may take to open. Default: 1 s.
         with_connect_timeout(connect_timeout: Duration) = connect_timeout;
+        /// Sets the longest that an instance may send nothing; `None`, the default, is no limit.
+        with_read_timeout(read_timeout: impl Into<Option<Duration>>) = read_timeout.into();
+        /// Sets the name by which certificates of IP addresses are verified; blank means unset, and so does what is no name
+        /// of a host. Default: unset.
+        with_tls_name(tls_name: impl AsRef<str>) = super::read::host_name(tls_name.as_ref());
         /// Sets the pauses between failed attempts. Default: 1 s doubling to 30 s.
         with_backoff(backoff: BackoffProperties) = backoff;
         /// Sets whether an `https` request may go to an instance that is not secure. Default: `false`.

@@ -90,6 +90,9 @@ fn is_ours(variable: &str) -> bool {
 /// The prefix and the words after it.
 fn strip(variable: &str) -> Option<(Prefix, Vec<String>)> {
     let upper = variable.to_ascii_uppercase();
+    if cfg!(feature = "gateway") && upper.starts_with("EVENKEEL_GATEWAY_") {
+        return None;
+    }
     let (prefix, rest) =
         PREFIXES.iter().find_map(|(text, prefix)| Some((*prefix, upper.strip_prefix(text)?)))?;
     Some((prefix, rest.split('_').map(str::to_owned).collect()))

@@ -50,7 +50,8 @@ pub(crate) const OTHERS: &[Meaningless] = &[
     ),
     (
         "spring.cloud.gateway.server.webflux.loadbalancer.use404",
-        "no meaning here: nothing to choose from is an error of its own type, and the caller maps it to a status",
+        "no meaning here: nothing to choose from is an error of its own type, and the caller maps it to a status; only a \
+         gateway does as the property says",
     ),
 ];
 

@@ -93,6 +93,8 @@ mod slow_start;
 mod stages;
 mod sticky;
 mod subset;
+#[cfg(feature = "gateway")]
+mod subtree;
 mod timing;
 mod values;
 mod variables;
@@ -109,12 +111,16 @@ pub use choices::{
 };
 pub use duration::parse_duration;
 pub use error::{ConfigError, Place, Problem, Warning};
+#[cfg(feature = "gateway")]
+pub(crate) use error::{Issues, without_credentials};
 #[cfg(feature = "config")]
 #[cfg_attr(docsrs, doc(cfg(feature = "config")))]
 pub use format::Format;
 pub use forwarded::{StatsProperties, XForwardedProperties};
 pub use hash::HashProperties;
 pub use health::HealthCheckProperties;
+#[cfg(feature = "gateway")]
+pub(crate) use key::uniform;
 pub use live::LiveProperties;
 pub use outlier::{
     CircuitBreakerProperties, FailurePercentageProperties, OutlierDetectionProperties, OutlierMode,
@@ -123,6 +129,10 @@ pub use outlier::{
 pub use overrides::{Override, OverrideAction, OverrideEnd};
 pub use policy::PolicyOptions;
 pub use properties::Properties;
+#[cfg(feature = "reqwest")]
+pub(crate) use read::host_name;
+#[cfg(feature = "gateway")]
+pub(crate) use read::{comma_list, flag};
 #[cfg(feature = "config")]
 #[cfg_attr(docsrs, doc(cfg(feature = "config")))]
 pub use report::{Origin, Report, ReportEntry};
@@ -136,4 +146,6 @@ pub(crate) use stages::hash_source;
 pub use stages::{MetadataRouteProperties, WeightProperties, ZonePreferenceProperties};
 pub use sticky::StickySessionProperties;
 pub use subset::{SubsetAlgorithm, SubsetProperties};
+#[cfg(feature = "gateway")]
+pub(crate) use subtree::{Entry, Shape};
 pub use timing::{BackoffProperties, ServiceDiscoveryProperties};

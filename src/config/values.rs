@@ -53,6 +53,16 @@ impl Values {
         })
     }
 
+    /// All values by their keys, which are cut up again.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Vec<Token>, &Value)> {
+        self.exact.iter().map(|(key, value)| {
+            let mut path = Vec::new();
+            key::split(key, 0, &mut path);
+            (path, value)
+        })
+    }
+
     /// The items of a list, in whatever form it was written: `key`, as a comma list, or `key[0]` and so on.
     #[cfg(any(test, feature = "config"))]
     pub(crate) fn list(&self, name: &str) -> Option<Vec<&Value>> {

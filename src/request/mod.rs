@@ -1,11 +1,13 @@
 //! What a caller says of a request: [`Request`], over a [`RequestView`] of the client's own request.
 
+mod propagated;
 mod tried;
 mod view;
 
 use std::borrow::Cow;
 use std::fmt;
 
+pub use propagated::{Propagated, Propagation};
 pub use tried::Tried;
 pub use view::{HttpView, RequestView};
 
@@ -82,6 +84,14 @@ impl<'a> Request<'a> {
     #[must_use]
     pub const fn with_cost(self, cost: u16) -> Self {
         Self { cost: if cost == 0 { 1 } else { cost }, ..self }
+    }
+
+    /// The same request, seen by another view of it.
+    pub(crate) const fn with_view<'b>(self, view: &'b dyn RequestView) -> Request<'b>
+    where
+        'a: 'b,
+    {
+        Request { view: Some(view), hint: self.hint, tried: self.tried, cost: self.cost }
     }
 
     /// What it costs an instance, at least 1.

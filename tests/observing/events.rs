@@ -14,6 +14,7 @@ use evenkeel::config::{
 use evenkeel::discovery::{
     DiscoveryClient, FileDiscovery, Lists, SimpleDiscovery, SimpleEntry, SupplyError, SupplyErrorKind,
 };
+use evenkeel::gateway::{Gateway, RouteDefinition, Routes};
 use evenkeel::health::{HealthCheck, HealthProbe, ProbeError};
 use evenkeel::observe::{Completion, Lifecycle};
 use evenkeel::policy::{Candidates, Needs, Picker, Policy, RoundRobin};
@@ -473,6 +474,18 @@ async fn a_call_that_is_repeated_and_one_that_may_not_be() {
     }
     let refused = told("a call is not repeated: the budget of retries is used up", "service", "repeating");
     assert_eq!(refused[1].fields["suppressed"], "19");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_through_a_gateway_that_comes_to_nothing() {
+    listen();
+    let balancers = LoadBalancers::fixed([("nowhere", Vec::new())]).unwrap();
+    let routes = Routes::new([RouteDefinition::new("to-nowhere", "lb://nowhere")]).unwrap();
+    let service = Gateway::builder(balancers).routes(routes).build().into_service();
+    let request = http::Request::get("http://shop.test/x").body(http_body_util::Empty::new()).unwrap();
+    assert_eq!(tower::ServiceExt::oneshot(service, request).await.unwrap().status(), 503);
+    let said = one("a request through the gateway came to nothing", "route", "to-nowhere");
+    assert_eq!(said.fields["status"], "503");
 }
 
 #[tokio::test(start_paused = true)]

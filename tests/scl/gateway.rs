@@ -1,4 +1,4 @@
-//! 3.22 Gateway: cases 274 to 289, as far as they decide where a request goes; filters and exchanges come with the gateway.
+//! 3.22 Gateway: cases 274 to 289, as far as a client has them too; `tests/gateway/` and `src/gateway/` have the others.
 #![cfg(feature = "reqwest")]
 #![allow(clippy::unnecessary_literal_bound)] // as the trait writes it, and as its implementors do
 

@@ -221,6 +221,7 @@ impl Recipe {
     /// What holds for whole calls to a service.
     pub(super) fn calls(&self, id: &ServiceId, properties: &LoadBalancerProperties) -> CallSettings {
         let sticky = &properties.sticky_session;
+        let by_default = LoadBalancerProperties::for_preset(properties.preset).connect_timeout;
         CallSettings {
             retry: properties.retry.clone(),
             outlier_detection: properties.outlier_detection.clone(),
@@ -228,6 +229,9 @@ impl Recipe {
             lifecycles: Lifecycles::of(id, &self.lifecycles),
             hint: properties.hint.clone(),
             x_forwarded: properties.x_forwarded.clone(),
+            connect_timeout: Some(properties.connect_timeout).filter(|limit| *limit != by_default),
+            read_timeout: properties.read_timeout,
+            tls_name: properties.tls_name.clone(),
             host_header: properties.host_header,
             instance_cookie: sticky.add_service_instance_cookie.then(|| StickySession::of(sticky)),
             stats: self.stats.as_ref().unwrap_or(&properties.stats).clone(),

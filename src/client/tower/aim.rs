@@ -21,7 +21,7 @@ pub(super) fn service_of(balancers: &LoadBalancers, uri: &Uri) -> Result<Option<
 }
 
 /// `uri` at the instance: path and query stay as they are, byte for byte.
-pub(super) fn aim(uri: Uri, state: &InstanceState) -> Result<Uri, Attempt> {
+pub(crate) fn aim(uri: Uri, state: &InstanceState) -> Result<Uri, Attempt> {
     let scheme = state.scheme_for(uri.scheme_str()).map_err(Attempt::Target)?;
     let no_uri = |error: &dyn Display| Attempt::Uri(format!("{} has no URI: {error}", state.instance()));
     let authority = state.authority().ok_or_else(|| no_uri(&"its host cannot stand in one"))?;

@@ -44,9 +44,13 @@ mod picking;
 mod protocol;
 mod retry;
 
+#[cfg(feature = "gateway")]
+pub(crate) use aim::aim;
 pub use balance::{Balance, BalanceFuture};
 pub use builder::HyperBuilder;
 pub use connect::Connector;
+#[cfg(feature = "gateway")]
+pub(crate) use error::Attempt;
 pub use error::{Error, failure_of};
 pub use exchange::{AnyExchange, Exchange, HttpExchange, JudgedExchange};
 pub use hyper::HyperClient;

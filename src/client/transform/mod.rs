@@ -12,11 +12,13 @@ use http::{HeaderMap, Method};
 use crate::ServiceInstance;
 use crate::balancer::CallSettings;
 use crate::config::HostHeader;
+use crate::request::Propagated;
 
 /// Changes each attempt of a call after its URL was pointed at the instance: Spring's `LoadBalancerRequestTransformer`.
 ///
 /// Several run by their [`order`](Self::order), lowest first, those of one order as they were added; each sees what those
-/// before it did. Built-in ones run first: the headers of `x-forwarded`, `host-header`, and the cookie of `sticky-session`.
+/// before it did. Built-in ones run first: the headers that are [handed on](crate::client::Propagated), those of `x-forwarded`,
+/// `host-header`, and the cookie of `sticky-session`.
 ///
 /// ```
 /// use evenkeel::ServiceInstance;
@@ -112,7 +114,11 @@ impl Transformers {
     pub(crate) fn have_work(&self, calls: &CallSettings) -> bool {
         let CallSettings { x_forwarded, host_header, instance_cookie, .. } = calls;
         let forwarded = x_forwarded.enabled || x_forwarded.forwarded;
-        forwarded || *host_header == HostHeader::Service || instance_cookie.is_some() || !self.0.is_empty()
+        forwarded
+            || *host_header == HostHeader::Service
+            || instance_cookie.is_some()
+            || !self.0.is_empty()
+            || !Propagated::current().is_empty()
     }
 
     /// What the properties of a service ask for, then those of the client. The URL to send to.
@@ -122,6 +128,7 @@ impl Transformers {
         mut request: Outgoing<'_>,
         instance: &ServiceInstance,
     ) -> String {
+        Propagated::current().add_to(request.headers);
         forwarded::add(&calls.x_forwarded, &mut request);
         if calls.host_header == HostHeader::Service {
             host::name_service(&mut request);

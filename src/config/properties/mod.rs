@@ -14,6 +14,8 @@ use crate::config::layer::{Found, Layer, Setting};
 use crate::config::meaningless;
 use crate::config::names::{self, EAGER};
 use crate::config::simple::SimpleInstanceProperties;
+#[cfg(feature = "gateway")]
+use crate::config::subtree::{self, Subtree};
 use crate::config::values::{Value, Values};
 use crate::config::variables::Variables;
 use std::collections::BTreeSet;
@@ -61,6 +63,8 @@ pub struct Properties {
     warnings: Vec<Warning>,
     ignored: Vec<Warning>,
     instances: Vec<(String, Vec<SimpleInstanceProperties>)>,
+    #[cfg(feature = "gateway")]
+    gateway: Subtree,
 }
 
 /// Equal are sets that say the same in each layer, and of the process, wherever the lines stand.
@@ -70,6 +74,7 @@ impl PartialEq for Properties {
             && self.environment == other.environment
             && self.code == other.code
             && self.identity == other.identity
+            && self.same_gateway(other)
     }
 }
 
@@ -233,6 +238,7 @@ impl Properties {
         if identity::KEYS.iter().any(|name| meaningless::is(&path, name))
             || meaningless::other(&path).is_some()
             || profiles(&path)
+            || is_gateways(&path)
         {
             return self.with_value(key, value);
         }
@@ -338,6 +344,23 @@ impl Properties {
         &self.ignored
     }
 
+    #[cfg(feature = "gateway")]
+    fn same_gateway(&self, other: &Self) -> bool {
+        self.gateway == other.gateway
+    }
+
+    #[cfg(not(feature = "gateway"))]
+    #[allow(clippy::unused_self)] // as with the feature
+    fn same_gateway(&self, _: &Self) -> bool {
+        true
+    }
+
+    /// What is written of the gateway.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn gateway(&self) -> &Subtree {
+        &self.gateway
+    }
+
     /// The layers, strongest first.
     pub(crate) fn layers(&self) -> [&Layer; 3] {
         [&self.code, &self.environment, &self.file]
@@ -350,6 +373,17 @@ impl Properties {
         let section = self.layers().into_iter().find_map(|layer| layer.sections.get(&owner))?;
         section.settings.values().next().map(|setting| &setting.place)
     }
+}
+
+/// Whether a key is one of the gateway, with its prefix.
+#[cfg(feature = "gateway")]
+fn is_gateways(path: &[Token]) -> bool {
+    subtree::is_below(&subtree::GATEWAY, path)
+}
+
+#[cfg(not(feature = "gateway"))]
+fn is_gateways(_: &[Token]) -> bool {
+    false
 }
 
 fn eager(layer: &Layer) -> Vec<&str> {

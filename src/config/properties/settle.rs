@@ -11,6 +11,8 @@ use crate::config::meaningless;
 use crate::config::names::{KEYED, MAPS};
 use crate::config::placeholder::Resolver;
 use crate::config::simple::{self, SimpleInstanceProperties};
+#[cfg(feature = "gateway")]
+use crate::config::subtree::{self, Subtree};
 use crate::config::values::Values;
 use crate::config::variables::Variables;
 use std::collections::{BTreeMap, HashSet};
@@ -62,7 +64,14 @@ impl Properties {
     /// Makes the layers from what was written: the file's as it is given, and `values`, all that its documents hold.
     fn derive(&mut self, mut file: Layer, values: Vec<&Values>, issues: &mut Issues) {
         note_others(&self.values, &self.variables, &values, issues);
+        #[cfg(feature = "gateway")]
+        let documents = values.clone();
         let resolver = Resolver::new(&self.values, &self.variables, values);
+        #[cfg(feature = "gateway")]
+        {
+            let sources = (&self.values, &self.variables, &*documents);
+            self.gateway = Subtree::read(&subtree::GATEWAY, sources, &resolver, issues);
+        }
         let mut code = self.written.clone();
         let of_code = code.resolve(&resolver, issues);
         let of_file = file.resolve(&resolver, issues);

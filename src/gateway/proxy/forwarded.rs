@@ -1,0 +1,162 @@
+//! `X-Forwarded-*` and `Forwarded`: what the gateway knows of the client, behind what others said before.
+
+use std::net::SocketAddr;
+
+use http::header::FORWARDED;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::gateway::settings::GatewaySettings;
+
+const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
+const PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
+
+/// What the gateway saw of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen<'a> {
+    pub(super) peer: Option<SocketAddr>,
+    /// The host that the client named, with its port.
+    pub(super) host: &'a str,
+    pub(super) scheme: &'a str,
+    /// The path as it came, and as it goes on.
+    pub(super) path: &'a str,
+    pub(super) sent: &'a str,
+}
+
+/// Adds to what is there; what a client said whose word does not count goes first.
+pub(super) fn add(settings: &GatewaySettings, seen: Seen<'_>, headers: &mut HeaderMap) {
+    if !is_trusted(settings, seen.peer) {
+        for name in [FOR, HOST, PROTO, PORT, PREFIX, FORWARDED] {
+            headers.remove(name);
+        }
+    }
+    if settings.x_forwarded {
+        if let Some(peer) = seen.peer {
+            append(headers, &FOR, &peer.ip().to_canonical().to_string());
+        }
+        append(headers, &HOST, seen.host);
+        append(headers, &PROTO, seen.scheme);
+        append(
+            headers,
+            &PORT,
+            port_of(seen.host).unwrap_or(if seen.scheme == "https" { "443" } else { "80" }),
+        );
+        if let Some(prefix) = prefix(seen.path, seen.sent) {
+            append(headers, &PREFIX, prefix);
+        }
+    }
+    if settings.forwarded {
+        let client = seen
+            .peer
+            .map(|peer| format!(";for=\"{}\"", SocketAddr::new(peer.ip().to_canonical(), peer.port())));
+        let host = seen.host.replace(['"', '\\'], "");
+        append(
+            headers,
+            &FORWARDED,
+            &format!("proto={};host=\"{host}\"{}", seen.scheme, client.unwrap_or_default()),
+        );
+    }
+}
+
+/// Whether what the client says of others counts; without a rule everybody's word does.
+pub(super) fn is_trusted(settings: &GatewaySettings, peer: Option<SocketAddr>) -> bool {
+    let Some(trusted) = &settings.trusted_proxies else { return true };
+    peer.is_some_and(|peer| trusted.is_match(&peer.ip().to_canonical().to_string()))
+}
+
+/// One line for all values, in their order.
+fn append(headers: &mut HeaderMap, name: &HeaderName, value: &str) {
+    let mut line = Vec::new();
+    for there in headers.get_all(name) {
+        line.extend_from_slice(there.as_bytes());
+        line.extend_from_slice(b", ");
+    }
+    line.extend_from_slice(value.as_bytes());
+    if let Ok(line) = HeaderValue::from_bytes(&line) {
+        headers.insert(name, line);
+    }
+}
+
+fn port_of(host: &str) -> Option<&str> {
+    let (_, port) = host.rsplit_once(':')?;
+    (!port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())).then_some(port)
+}
+
+/// What was taken from the front of a path.
+fn prefix<'a>(path: &'a str, sent: &str) -> Option<&'a str> {
+    let (path, sent) = (path.strip_suffix('/').unwrap_or(path), sent.strip_suffix('/').unwrap_or(sent));
+    path.strip_suffix(sent).filter(|prefix| !prefix.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use regex::Regex;
+
+    use super::*;
+
+    fn seen(sent: &str) -> Seen<'_> {
+        let peer = Some("10.0.0.9:5000".parse().unwrap());
+        Seen { peer, host: "shop.test:8080", scheme: "http", path: "/api/orders/1", sent }
+    }
+
+    fn shown(headers: &HeaderMap) -> Vec<String> {
+        let mut all: Vec<_> =
+            headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn what_others_said_stands_before_ours() {
+        let mut headers = HeaderMap::new();
+        headers.append(FOR, HeaderValue::from_static("1.1.1.1"));
+        headers.append(FOR, HeaderValue::from_static("2.2.2.2, 3.3.3.3"));
+        headers.append(FORWARDED, HeaderValue::from_static("for=1.1.1.1"));
+        add(&GatewaySettings::default(), seen("/orders/1"), &mut headers);
+        assert_eq!(
+            shown(&headers),
+            [
+                "forwarded: for=1.1.1.1, proto=http;host=\"shop.test:8080\";for=\"10.0.0.9:5000\"",
+                "x-forwarded-for: 1.1.1.1, 2.2.2.2, 3.3.3.3, 10.0.0.9",
+                "x-forwarded-host: shop.test:8080",
+                "x-forwarded-port: 8080",
+                "x-forwarded-prefix: /api",
+                "x-forwarded-proto: http",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_word_that_does_not_count_is_dropped() {
+        let trusts = |pattern: &str| GatewaySettings {
+            trusted_proxies: Some(Regex::new(pattern).unwrap()),
+            ..Default::default()
+        };
+        for (pattern, wanted) in [("^10\\..*$", "6.6.6.6, 10.0.0.9"), ("^11\\..*$", "10.0.0.9")] {
+            let mut headers = HeaderMap::new();
+            headers.append(FOR, HeaderValue::from_static("6.6.6.6"));
+            add(&trusts(pattern), seen("/api/orders/1"), &mut headers);
+            assert_eq!(headers[FOR], wanted);
+            assert!(!headers.contains_key(PREFIX));
+        }
+        let off = GatewaySettings { x_forwarded: false, forwarded: false, ..Default::default() };
+        let mut headers = HeaderMap::new();
+        add(&off, seen("/x"), &mut headers);
+        assert!(headers.is_empty());
+    }
+
+    #[test]
+    fn a_prefix_is_what_was_taken_from_the_front() {
+        for (path, sent, wanted) in [
+            ("/api/orders/", "/orders", Some("/api")),
+            ("/a/b", "/", Some("/a/b")),
+            ("/a", "/a", None),
+            ("/a", "/b", None),
+            ("/a", "/x/a", None),
+        ] {
+            assert_eq!(prefix(path, sent), wanted, "{path} {sent}");
+        }
+    }
+}

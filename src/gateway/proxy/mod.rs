@@ -1,0 +1,274 @@
+//! What a gateway does with one request.
+
+mod answer;
+mod attempt;
+mod body;
+mod check;
+mod dial;
+mod forwarded;
+mod headers;
+mod sticky;
+mod trouble;
+mod tunnel;
+mod view;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use http::header::HOST;
+use http::request::Parts;
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Request, Response, StatusCode, Uri};
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::client::legacy;
+
+use super::filter::Draft;
+use super::pattern::Variables;
+use super::predicate::Asked;
+use super::route::Route;
+use super::routes::Routes;
+use super::settings::GatewaySettings;
+use super::uri::Upstream;
+use crate::call::Answered;
+use crate::choice::outcome_of;
+use crate::client::Via;
+use crate::client::pool::Pools;
+use crate::client::returning::Returning;
+use crate::client::tower::failure_of;
+use crate::random::Random;
+use crate::wall::WallClock;
+use crate::{LoadBalancer, LoadBalancers, TrackedBody};
+use attempt::Call;
+use trouble::{Refused, refused};
+
+pub use body::GatewayBody;
+pub(super) use body::{BoxError, RequestBody};
+pub(super) use dial::Dial;
+pub(super) use tunnel::Tunnels;
+
+/// The client of an instance.
+type Wire = legacy::Client<Dial, Returning<RequestBody>>;
+
+/// Those of many services.
+type Clients = Arc<Pools<Arc<Wire>>>;
+
+/// The parts of a gateway.
+pub(super) struct Proxy {
+    pub(super) balancers: LoadBalancers,
+    pub(super) table: ArcSwap<Table>,
+    pub(super) random: Random,
+    pub(super) clock: WallClock,
+    pub(super) http: legacy::Builder,
+    pub(super) dial: Dial,
+}
+
+/// What is replaced as a whole when properties change.
+pub(super) struct Table {
+    pub(super) routes: Arc<Routes>,
+    settings: GatewaySettings,
+    /// The clients, by the connect time-out that they were made with.
+    pools: Vec<(Option<Duration>, Clients)>,
+}
+
+impl Table {
+    /// A table that keeps the connections of the one before.
+    pub(super) fn new(routes: Arc<Routes>, settings: GatewaySettings, before: Option<&Self>) -> Self {
+        let mut pools: Vec<(Option<Duration>, Clients)> = Vec::new();
+        for limit in routes.all().map(|route| connect_timeout(route, &settings)) {
+            if !pools.iter().any(|(there, _)| *there == limit) {
+                let kept = before.and_then(|before| before.pools(limit)).cloned().unwrap_or_default();
+                pools.push((limit, kept));
+            }
+        }
+        Self { routes, settings, pools }
+    }
+
+    fn pools(&self, limit: Option<Duration>) -> Option<&Clients> {
+        self.pools.iter().find(|(there, _)| *there == limit).map(|(_, pools)| pools)
+    }
+
+    pub(super) fn settings(&self) -> &GatewaySettings {
+        &self.settings
+    }
+}
+
+fn connect_timeout(route: &Route, settings: &GatewaySettings) -> Option<Duration> {
+    route.connect_timeout.over(settings.connect_timeout)
+}
+
+/// A request as it goes on.
+struct Onward {
+    parts: Parts,
+    target: Uri,
+    variables: Variables,
+    websocket: Option<OnUpgrade>,
+    /// Whether the client came by TLS.
+    secure: bool,
+}
+
+impl Proxy {
+    /// Answers a request; every refusal is an answer too.
+    pub(super) async fn handle(
+        &self,
+        request: Request<RequestBody>,
+        peer: Option<SocketAddr>,
+        tunnels: &Arc<Tunnels>,
+    ) -> Response<GatewayBody> {
+        let uri = request.uri().clone();
+        match self.exchange(request, peer, tunnels).await {
+            Ok(response) => response,
+            Err(refused) => {
+                if let Some(error) = &refused.error {
+                    let (status, route) = (refused.status.as_u16(), &*refused.route);
+                    tracing::debug!(route, status, error, "a request through the gateway came to nothing");
+                }
+                answer::refusal(refused.status, uri.path(), &self.clock)
+            }
+        }
+    }
+
+    async fn exchange(
+        &self,
+        request: Request<RequestBody>,
+        peer: Option<SocketAddr>,
+        tunnels: &Arc<Tunnels>,
+    ) -> Result<Response<GatewayBody>, Refused> {
+        let table = self.table.load_full();
+        let (parts, body) = request.into_parts();
+        let host = check::host(&parts)?.to_owned();
+        let asked = Asked {
+            method: &parts.method,
+            path: parts.uri.path(),
+            query: parts.uri.query(),
+            headers: &parts.headers,
+            host: &host,
+            peer: peer.map(|peer| peer.ip().to_canonical()),
+        };
+        let Some(route) = table.routes.find(&asked, &self.random) else {
+            return Err(StatusCode::NOT_FOUND.into());
+        };
+        if let Some((status, url, with_query)) = &route.redirect {
+            return Ok(answer::redirection(*status, url, parts.uri.query().filter(|_| *with_query)));
+        }
+        let variables = route.variables(&asked);
+        let onward = onward(route, &table.settings, parts, (&host, peer), variables)?;
+        let (balancer, scheme) = self.balancer(route)?;
+        let limit = connect_timeout(route, &table.settings);
+        let Some(pools) = table.pools(limit) else { return Err(StatusCode::NOT_FOUND.into()) };
+        let call = Call {
+            balancers: &self.balancers,
+            balancer: &balancer,
+            pools,
+            http: &self.http,
+            dial: &self.dial,
+            parts: &onward.parts,
+            target: &onward.target,
+            scheme,
+            route: &route.id,
+            retry: route.retry.as_ref(),
+            response_timeout: route.response_timeout.over(table.settings.response_timeout),
+            connect_timeout: limit,
+        };
+        let body = if onward.websocket.is_some() { RequestBody::Empty } else { body };
+        let answered =
+            call.send(body).await.map_err(|error| refused(route, &error, table.settings.use404))?;
+        respond(route, &balancer, onward, answered, tunnels)
+    }
+
+    fn balancer(&self, route: &Route) -> Result<(LoadBalancer, &'static str), Refused> {
+        match &route.upstream {
+            Upstream::Service { service, scheme } => match self.balancers.get(service.as_str()) {
+                Ok(balancer) => Ok((balancer, scheme)),
+                Err(error) => Err(Refused::new(StatusCode::SERVICE_UNAVAILABLE, route, &error)),
+            },
+            Upstream::Address { balancer, scheme } => Ok((balancer.clone(), scheme)),
+        }
+    }
+}
+
+/// The request as it is to be sent: filters, headers of the connection, `X-Forwarded-*`, the host.
+fn onward(
+    route: &Route,
+    settings: &GatewaySettings,
+    mut parts: Parts,
+    (host, peer): (&str, Option<SocketAddr>),
+    variables: Variables,
+) -> Result<Onward, Refused> {
+    let unfit = |_| Refused::from(StatusCode::BAD_REQUEST);
+    let asks = headers::asks_for_websocket(&parts.method, parts.version, &parts.headers);
+    let websocket = if asks { parts.extensions.remove::<OnUpgrade>() } else { None };
+    headers::strip_request(&mut parts.headers);
+    parts.headers.remove(HOST);
+    if route.preserve_host
+        && let Ok(host) = HeaderValue::from_str(host)
+    {
+        parts.headers.insert(HOST, host);
+    }
+    let mut draft = Draft::default();
+    if route.changes_target {
+        parts.uri.path().clone_into(&mut draft.path);
+        draft.query = parts.uri.query().map(str::to_owned);
+    }
+    for filter in &route.filters {
+        filter.request(&mut draft, &mut parts.headers, &variables).map_err(unfit)?;
+    }
+    let target = if route.changes_target {
+        draft.target().map_err(unfit)?
+    } else {
+        parts.uri.path_and_query().cloned()
+    };
+    let target = Uri::from(target.unwrap_or(PathAndQuery::from_static("/")));
+    let trusted = forwarded::is_trusted(settings, peer);
+    let first =
+        |value: &HeaderValue| value.to_str().is_ok_and(|value| value.split(',').next() == Some("https"));
+    let scheme = parts.uri.scheme_str().filter(|scheme| *scheme == "https").unwrap_or("http");
+    let secure = scheme == "https" || (trusted && parts.headers.get("x-forwarded-proto").is_some_and(first));
+    let seen = forwarded::Seen { peer, host, scheme, path: parts.uri.path(), sent: target.path() };
+    forwarded::add(settings, seen, &mut parts.headers);
+    if websocket.is_some() {
+        headers::ask_for_websocket(&mut parts.headers);
+    }
+    Ok(Onward { parts, target, variables, websocket, secure })
+}
+
+/// The answer of an instance, for the client.
+fn respond(
+    route: &Route,
+    balancer: &LoadBalancer,
+    mut onward: Onward,
+    answered: Answered<Response<Incoming>>,
+    tunnels: &Arc<Tunnels>,
+) -> Result<Response<GatewayBody>, Refused> {
+    let Answered { mut response, mut lease, instance, attempts } = answered;
+    let switched = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+    let upgrades = switched.then(|| (onward.websocket.take(), hyper::upgrade::on(&mut response)));
+    let (mut head, body) = response.into_parts();
+    lease.hear(&head.headers);
+    let outcome = outcome_of(head.status, &head.headers);
+    headers::strip(&mut head.headers);
+    let body = match upgrades {
+        None => GatewayBody::instance(TrackedBody::new(body, lease, outcome, |error| failure_of(error))),
+        Some((Some(client), instance)) => {
+            headers::ask_for_websocket(&mut head.headers);
+            tunnels.run(client, instance, lease);
+            GatewayBody::text("")
+        }
+        // Another protocol, for which nobody asked.
+        Some((None, _)) => return Err(StatusCode::BAD_GATEWAY.into()),
+    };
+    if let Some(sticky) = &balancer.calls().instance_cookie {
+        sticky::set(sticky, &onward, &instance, &mut head.headers);
+    }
+    for filter in &route.filters {
+        // A value of the request that no header can hold was refused on its way in, and is left out on the way back.
+        let _ = filter.response(&mut head.status, &mut head.headers, &onward.variables);
+    }
+    let mut response = Response::new(body);
+    *response.status_mut() = head.status;
+    *response.headers_mut() = head.headers;
+    response.extensions_mut().insert(Via::new(instance, attempts));
+    Ok(response)
+}

@@ -1,0 +1,177 @@
+//! A server for a gateway, that can be drained.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::proxy::{Proxy, RequestBody, Tunnels};
+
+/// How long a client may take to send the head of a request, its first byte included: who holds a connection without a word
+/// costs as much as one who works.
+const HEAD: Duration = Duration::from_secs(30);
+
+/// The pause after a connection that could not be taken, as when there are no more file descriptors: the next try at once
+/// would fail as well.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A gateway at work. Dropping the handle ends it at once, and cuts what is in flight.
+#[must_use = "a gateway whose handle is dropped ends"]
+pub struct GatewayHandle {
+    address: SocketAddr,
+    draining: watch::Sender<bool>,
+    /// How many connections are open; `None` once none is taken any more, and all have ended.
+    open: watch::Receiver<Option<usize>>,
+    task: AbortHandle,
+    tunnels: Arc<Tunnels>,
+}
+
+/// How a gateway ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Drained {
+    /// Connections that were cut, since they had not ended within the limit.
+    pub cut: usize,
+    /// Websockets that were.
+    pub websockets_cut: usize,
+}
+
+impl Drained {
+    /// Whether everything that was in flight has ended by itself.
+    pub const fn is_complete(&self) -> bool {
+        self.cut == 0 && self.websockets_cut == 0
+    }
+}
+
+impl GatewayHandle {
+    pub(super) fn start(proxy: Arc<Proxy>, listener: TcpListener) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        let (draining, drain) = watch::channel(false);
+        let (count, open) = watch::channel(Some(0));
+        let tunnels = Arc::new(Tunnels::default());
+        let served = Server { proxy, tunnels: Arc::clone(&tunnels), drain };
+        let task = tokio::spawn(served.run(listener, count)).abort_handle();
+        Ok(Self { address, draining, open, task, tunnels })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes no more connections, lets what is in flight end within `limit`, and then cuts what is left. Requests in flight get
+    /// their answers, and connections that are idle close at once; a websocket goes on until one of its sides ends it.
+    pub async fn shutdown(self, limit: Duration) -> Drained {
+        self.draining.send_replace(true);
+        let end = Instant::now() + limit;
+        let mut open = self.open.clone();
+        let closed = async {
+            // The task ends by itself, or it is gone.
+            let _ = open.wait_for(Option::is_none).await;
+            self.tunnels.ended().await;
+        };
+        let in_time = timeout_at(end, closed).await.is_ok();
+        let cut = if in_time { 0 } else { self.open.borrow().unwrap_or_default() };
+        let websockets_cut = self.tunnels.running();
+        // Cuts the rest.
+        drop(self);
+        Drained { cut, websockets_cut }
+    }
+}
+
+impl Drop for GatewayHandle {
+    fn drop(&mut self) {
+        self.task.abort();
+        self.tunnels.cut();
+    }
+}
+
+impl fmt::Debug for GatewayHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GatewayHandle").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+struct Server {
+    proxy: Arc<Proxy>,
+    tunnels: Arc<Tunnels>,
+    drain: watch::Receiver<bool>,
+}
+
+impl Server {
+    async fn run(self, listener: TcpListener, count: watch::Sender<Option<usize>>) {
+        let mut drain = self.drain.clone();
+        // Dropped with the task: every connection is cut then.
+        let mut open = JoinSet::new();
+        loop {
+            tokio::select! {
+                () = told(&mut drain) => break,
+                Some(_) = open.join_next() => {}
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, peer)) => {
+                        open.spawn(self.connection(stream, peer));
+                    }
+                    Err(_) => sleep(PAUSE).await,
+                },
+            }
+            count.send_replace(Some(open.len()));
+        }
+        drop(listener);
+        while open.join_next().await.is_some() {
+            count.send_replace(Some(open.len()));
+        }
+        count.send_replace(None);
+    }
+
+    /// One connection, until it ends, or until it has answered what was in flight when the drain began.
+    fn connection(&self, stream: TcpStream, peer: SocketAddr) -> impl Future<Output = ()> + Send + 'static {
+        let (proxy, tunnels, mut drain) =
+            (Arc::clone(&self.proxy), Arc::clone(&self.tunnels), self.drain.clone());
+        async move {
+            let _ = stream.set_nodelay(true);
+            let mut first = [0];
+            tokio::select! {
+                first = timeout(HEAD, stream.peek(&mut first)) => {
+                    if !matches!(first, Ok(Ok(1..))) {
+                        return;
+                    }
+                }
+                () = told(&mut drain) => return,
+            }
+            let service = service_fn(move |request: hyper::Request<Incoming>| {
+                let (proxy, tunnels) = (Arc::clone(&proxy), Arc::clone(&tunnels));
+                async move {
+                    let request = request.map(RequestBody::Incoming);
+                    Ok::<_, Infallible>(proxy.handle(request, Some(peer), &tunnels).await)
+                }
+            });
+            let mut builder = auto::Builder::new(TokioExecutor::new());
+            builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
+            builder.http2().timer(TokioTimer::new());
+            let serving = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+            tokio::pin!(serving);
+            // However it ends: the client is gone.
+            tokio::select! {
+                _ = serving.as_mut() => return,
+                () = told(&mut drain) => serving.as_mut().graceful_shutdown(),
+            }
+            let _ = serving.await;
+        }
+    }
+}
+
+/// Waits until the drain begins; it does too when the handle is gone.
+async fn told(drain: &mut watch::Receiver<bool>) {
+    let _ = drain.wait_for(|drain| *drain).await;
+}
