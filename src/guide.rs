@@ -15,6 +15,7 @@
 //! - [`health`]: health checks: who is asked, when, and what follows
 //! - `propagation` (its layer: feature `tower`): headers that go on with the calls that a request leads to
 //! - `gateway` (feature `gateway`): routes, predicates, filters, errors, drain
+//! - `tonic` (feature `tonic`): gRPC: what happens to a call, who it was, connections, TLS
 //! - [`migration`]: from Spring Cloud `LoadBalancer`: what is what, and what is decided otherwise
 //! - [`extending`]: a source, a supplier, a stage or a policy of your own
 //! - `simulation` (features `sim` and `testkit`): policies against modelled servers, on a virtual clock, and a kit of checks for them
@@ -71,6 +72,10 @@ pub mod propagation {}
 #[cfg(feature = "gateway")]
 #[doc = include_str!("guide/gateway.md")]
 pub mod gateway {}
+/// It needs the feature `tonic`, or `tonic014`.
+#[cfg(feature = "tonic014")]
+#[doc = include_str!("guide/tonic.md")]
+pub mod tonic {}
 
 #[doc = include_str!("guide/extending.md")]
 pub mod extending {}

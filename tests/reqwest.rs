@@ -22,6 +22,8 @@ mod middleware;
 #[allow(dead_code)] // each test crate uses a part
 #[path = "reqwest/net.rs"]
 mod net;
+#[path = "reqwest/pre_connection.rs"]
+mod pre_connection;
 #[path = "reqwest/redirect.rs"]
 mod redirect;
 #[path = "reqwest/reports.rs"]

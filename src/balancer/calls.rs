@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::pre_connection::PreConnection;
 use crate::config::{
     HostHeader, OutlierDetectionProperties, RetryProperties, SlowStartProperties, StatsProperties,
     XForwardedProperties,
@@ -15,6 +16,7 @@ pub(crate) struct CallSettings {
     pub(crate) retry: RetryProperties,
     pub(crate) outlier_detection: OutlierDetectionProperties,
     pub(crate) slow_start: SlowStartProperties,
+    pub(crate) pre_connection: PreConnection,
     pub(crate) lifecycles: Lifecycles,
     /// The hint of requests that carry none.
     pub(crate) hint: Option<String>,

@@ -11,6 +11,7 @@ mod list;
 mod load_balancer;
 mod many;
 mod measured;
+mod pre_connection;
 mod published;
 mod recount;
 mod snapshot;
@@ -25,7 +26,12 @@ pub use choosing::Choosing;
 pub use error::{ChooseError, ChooseErrorKind};
 pub use load_balancer::LoadBalancer;
 pub(crate) use load_balancer::Owner;
+#[cfg(feature = "tonic014")]
+pub(crate) use load_balancer::WeakBalancer;
 pub use many::{LoadBalancers, LoadBalancersBuilder, NotReady, ServiceBuilder, UnknownService};
+pub use pre_connection::PreConnect;
+#[cfg(feature = "reqwest")]
+pub(crate) use pre_connection::{ConnectError, Opener};
 pub use snapshot::Snapshot;
 pub use why::{OverrideError, OverrideId};
 

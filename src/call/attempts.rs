@@ -49,6 +49,20 @@ pub trait Protocol<R, E> {
         PushBack::None
     }
 
+    /// Whether a call that ended so may be repeated, whatever the properties say of methods, statuses and errors (default:
+    /// they decide). How often, and out of which budget, is theirs in any case. [Strategies](crate::call::Strategy) do not
+    /// ask.
+    fn is_retryable(&self, outcome: Outcome) -> Option<bool> {
+        let _ = outcome;
+        None
+    }
+
+    /// To how many other instances a call goes that was never sent, whatever the properties say (default: 1). It ends in any
+    /// case when all have been tried. [Strategies](crate::call::Strategy) do not ask.
+    fn unsent_goes_to(&self) -> u32 {
+        1
+    }
+
     /// When the time of the call is up, if it has a limit (default: none); asked after each attempt. No other attempt
     /// begins then, and no pause and no look-up before one is waited for beyond it: the caller gets what there is.
     fn deadline(&self) -> Option<Instant> {
@@ -265,7 +279,7 @@ where
     let throttle = retry_throttle(balancer, calls);
     let mut ended: Option<Outcome> = None;
     let mut busy = Busy::default();
-    let mut plan = Plan::new(retry, request.method());
+    let mut plan = Plan::new(retry, request.method()).with_unsent(protocol.unsent_goes_to());
     if retry.enabled {
         balancer.service_state().deposit();
     }
@@ -334,7 +348,9 @@ where
         let step = if push_back.forbids() || is_late(protocol.deadline(), pause) {
             Step::Stop
         } else {
-            plan.after(outcome, || withdraw(balancer, calls, outcome, throttle.as_ref()))
+            plan.after(outcome, protocol.is_retryable(outcome), || {
+                withdraw(balancer, calls, outcome, throttle.as_ref())
+            })
         };
         unreached = outcome == Outcome::Failure(Failure::Connect);
         if let Some(choice) = running.open() {

@@ -44,7 +44,7 @@ impl Lease {
     }
 
     /// The instance answered, though the call goes on.
-    pub(super) fn answered(&mut self, outcome: Outcome) {
+    pub(crate) fn answered(&mut self, outcome: Outcome) {
         if let Some(held) = &mut self.0 {
             held.choice.answered(outcome);
         }
@@ -65,7 +65,7 @@ impl Lease {
     }
 
     /// The same for its trailers.
-    pub(super) fn hear_trailers(&self, trailers: &HeaderMap) {
+    pub(crate) fn hear_trailers(&self, trailers: &HeaderMap) {
         if let Some(held) = &self.0 {
             held.choice.hear_more(trailers);
         }

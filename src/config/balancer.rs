@@ -10,6 +10,7 @@ use super::health::HealthCheckProperties;
 use super::outlier::OutlierDetectionProperties;
 use super::overrides::Override;
 use super::policy::PolicyOptions;
+use super::pre_connection::PreConnectionProperties;
 use super::retry::RetryProperties;
 use super::setters::setters;
 use super::slow_start::SlowStartProperties;
@@ -90,6 +91,8 @@ pub struct LoadBalancerProperties {
     pub outlier_detection: OutlierDetectionProperties,
     /// How an instance comes into use.
     pub slow_start: SlowStartProperties,
+    /// How new instances are connected before they get calls.
+    pub pre_connection: PreConnectionProperties,
     /// Retries of a call.
     pub retry: RetryProperties,
     /// Headers that tell an instance the logical address.
@@ -194,6 +197,7 @@ impl LoadBalancerProperties {
             } else {
                 SlowStartProperties::default()
             },
+            pre_connection: PreConnectionProperties::default(),
             retry: RetryProperties::default(),
             x_forwarded: XForwardedProperties::default(),
             stats: StatsProperties::default(),
@@ -281,6 +285,8 @@ impl LoadBalancerProperties {
         with_outlier_detection(outlier_detection: OutlierDetectionProperties) = outlier_detection;
         /// Sets how an instance comes into use. Default: at once; within 60 s under `modern`.
         with_slow_start(slow_start: SlowStartProperties) = slow_start;
+        /// Sets how new instances are connected before they get calls. Default: not at all.
+        with_pre_connection(pre_connection: PreConnectionProperties) = pre_connection;
         /// Sets the retries of a call.
         with_retry(retry: RetryProperties) = retry;
         /// Sets the headers that tell an instance the logical address.

@@ -225,6 +225,16 @@ pub(crate) const PROPERTIES: &[Property] = &[
     }),
     one("slow-start.aggression", |to, text| put(&mut to.slow_start.aggression, aggression(text))),
     one("slow-start.min-percent", |to, text| put(&mut to.slow_start.min_percent, part_percent(text))),
+    one("pre-connection.enabled", |to, text| put(&mut to.pre_connection.enabled, flag(text))),
+    one("pre-connection.first-list", |to, text| put(&mut to.pre_connection.first_list, flag(text))),
+    one("pre-connection.path", |to, text| put(&mut to.pre_connection.path, required(text))),
+    one("pre-connection.ratio", |to, text| put(&mut to.pre_connection.ratio, part(text))),
+    one("pre-connection.timeout", |to, text| put(&mut to.pre_connection.timeout, above_zero(text))),
+    one("pre-connection.connect-timeout", |to, text| {
+        put(&mut to.pre_connection.connect_timeout, above_zero(text))
+    }),
+    one("pre-connection.max-retries", |to, text| put(&mut to.pre_connection.max_retries, whole(text))),
+    one("pre-connection.concurrency", |to, text| put(&mut to.pre_connection.concurrency, from_one(text))),
     one("retry.enabled", |to, text| put(&mut to.retry.enabled, flag(text))),
     one("retry.retry-on-all-operations", |to, text| put(&mut to.retry.retry_on_all_operations, flag(text))),
     one("retry.retry-on-all-exceptions", |to, text| put(&mut to.retry.retry_on_all_exceptions, flag(text))),

@@ -176,6 +176,10 @@ async fn a_single_instance_gives_the_original_error_with_its_name() {
         let error = send(&http, Method::GET).await.unwrap_err();
         assert!(error.reqwest_error().unwrap().is_connect());
         assert_eq!(
+            error.via().map(|via| (via.instance().id().to_owned(), via.attempts())),
+            Some(("a".to_owned(), 1))
+        );
+        assert_eq!(
             error.tried(),
             [dead.instance("a").to_builder().service_id(id("orders")).build().unwrap()]
         );

@@ -19,39 +19,41 @@ fn stalls(part: &'static str) -> Act {
     Act::Parts(part, Arc::new(Notify::new()), "")
 }
 
-#[tokio::test]
-async fn an_instance_whose_head_does_not_come_is_left_for_another() {
-    for (key, act) in [
-        ("read-timeout", Act::Hang),
-        ("read-timeout", stalls("HTTP/1.1 200 OK\r\ncontent-le")),
-        ("retry.per-try-timeout", Act::Hang),
-        ("retry.per-try-timeout", stalls("HTTP/1.1 200 OK\r\nx-a: b\r\n")),
-    ] {
-        let (slow, live) = (Server::start(act).await, Server::start(ok("")).await);
-        let properties = Properties::default().set_for("orders", key, "400ms").unwrap();
-        let http = client(&balancers([slow.instance("s"), live.instance("b")], properties));
-        let mut attempts = 0;
-        for _ in 0..2 {
-            let (id, made) = via(&http.get("lb://orders/x").send().await.unwrap());
-            assert_eq!(id, "b", "{key}");
-            attempts += made;
-        }
-        assert_eq!((attempts, slow.served(), live.served()), (3, 1, 2), "{key}");
-        let mut errors = Vec::new();
-        for _ in 0..2 {
-            errors.extend(http.post("lb://orders/x").body("once").send().await.err());
-        }
-        assert_eq!(errors.len(), 1, "{key}: a POST may have had its effect");
-        assert!(errors[0].is_timeout() && errors[0].tried()[0].id() == "s", "{}", errors[0]);
-        assert_eq!(http.balancers().in_flight(), 0);
+/// Two GETs and two POSTs of which one each meets an instance that does so.
+async fn slow(key: &'static str, act: Act) {
+    let (slow, live) = (Server::start(act).await, Server::start(ok("")).await);
+    let properties = Properties::default().set_for("orders", key, "2s").unwrap();
+    let http = client(&balancers([slow.instance("s"), live.instance("b")], properties));
+    let mut attempts = 0;
+    for _ in 0..2 {
+        let (id, made) = via(&http.get("lb://orders/x").send().await.unwrap());
+        assert_eq!(id, "b", "{key}");
+        attempts += made;
     }
+    assert_eq!((attempts, slow.served(), live.served()), (3, 1, 2), "{key}");
+    let mut errors = Vec::new();
+    for _ in 0..2 {
+        errors.extend(http.post("lb://orders/x").body("once").send().await.err());
+    }
+    assert_eq!(errors.len(), 1, "{key}: a POST may have had its effect");
+    assert!(errors[0].is_timeout() && errors[0].tried()[0].id() == "s", "{}", errors[0]);
+    assert_eq!(http.balancers().in_flight(), 0);
 }
 
 #[tokio::test]
-async fn a_body_that_stalls_ends_with_the_read_time_out_and_one_that_flows_does_not() {
-    let half = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello";
-    let server = Server::start(stalls(half)).await;
-    let properties = Properties::default().set("read-timeout", "400ms").unwrap();
+async fn an_instance_whose_head_does_not_come_is_left_for_another() {
+    tokio::join!(
+        slow("read-timeout", Act::Hang),
+        slow("read-timeout", stalls("HTTP/1.1 200 OK\r\ncontent-le")),
+        slow("retry.per-try-timeout", Act::Hang),
+        slow("retry.per-try-timeout", stalls("HTTP/1.1 200 OK\r\nx-a: b\r\n")),
+    );
+}
+
+#[tokio::test]
+async fn a_body_that_stalls_ends_with_the_read_time_out() {
+    let server = Server::start(stalls("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello")).await;
+    let properties = Properties::default().set("read-timeout", "2s").unwrap();
     let balancers = balancers([server.instance("a")], properties);
     let response = client(&balancers).get("lb://orders/x").send().await.unwrap();
     assert_eq!(balancers.in_flight(), 1);

@@ -125,7 +125,7 @@ async fn what_is_repeated_and_what_is_not_is_as_in_the_client_of_its_own() {
     }
     let silent = Server::start(Act::Hang).await;
     let balancers = balancers([silent.instance("s")], Properties::default());
-    let sent = over_both(&balancers).get("lb://orders/x").timeout(Duration::from_millis(600)).send().await;
+    let sent = over_both(&balancers).get("lb://orders/x").timeout(Duration::from_secs(3)).send().await;
     let error = sent.unwrap_err();
     assert!(Error::of(&error).unwrap().is_timeout(), "{error}");
     assert_eq!((silent.served(), balancers.in_flight()), (1, 0), "no time is left for a second attempt");

@@ -146,6 +146,28 @@ async fn case_035_after_calls_that_were_dropped_or_refused_nothing_is_in_flight(
     assert!(to_a.abs_diff(to_b) <= 50, "{to_a} and {to_b}: by chance, where nobody has more to do");
 }
 
+#[tokio::test]
+async fn case_035_a_body_that_streams_counts_until_it_ends() {
+    let gate = Arc::new(tokio::sync::Notify::new());
+    let part = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello";
+    let streams = Act::Parts(part, Arc::clone(&gate), "world");
+    let act = move |target: &str| if target == "/stream" { streams.clone() } else { ok("") };
+    let (a, b) = (Server::start(on(act.clone())).await, Server::start(on(act)).await);
+    let properties = Properties::default().set("policy", "least-request").unwrap();
+    let balancers = balancers([a.instance("a"), b.instance("b")], properties);
+    let http = client(&balancers);
+    // Its head is there at once; its body takes its time.
+    let response = http.get("lb://orders/stream").send().await.unwrap();
+    let (busy, idle) = if a.served() == 1 { (&a, &b) } else { (&b, &a) };
+    for _ in 0..9 {
+        http.get("lb://orders/x").send().await.unwrap();
+    }
+    assert_eq!((busy.served(), idle.served(), balancers.in_flight()), (1, 9, 1));
+    gate.notify_one();
+    assert_eq!(response.text().await.unwrap(), "helloworld");
+    assert_eq!(balancers.in_flight(), 0);
+}
+
 fn hangs(target: &str) -> Act {
     if target == "/hang" { Act::Hang } else { ok("") }
 }

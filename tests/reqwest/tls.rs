@@ -82,8 +82,13 @@ impl Tls {
     }
 }
 
+/// A handshake takes its time on a machine that has much to do.
+fn patient() -> Properties {
+    Properties::default().set("connect-timeout", "20s").unwrap()
+}
+
 fn named(name: &str) -> Properties {
-    Properties::default().set_for("orders", "tls-name", name).unwrap()
+    patient().set_for("orders", "tls-name", name).unwrap()
 }
 
 #[tokio::test]
@@ -92,7 +97,7 @@ async fn a_certificate_is_verified_by_the_name_of_the_entry_or_of_the_property()
         [(Some("orders.test"), None), (None, Some("Orders.test")), (Some("orders.test"), Some("other.test"))]
     {
         let server = Tls::start().await;
-        let properties = property.map_or_else(Properties::default, named);
+        let properties = property.map_or_else(patient, named);
         let http = server.client(&balancers([server.instance("a", entry)], properties));
         for url in ["lb://orders/x", "http://orders/x", "https://orders/x"] {
             let response = http.get(url).send().await.unwrap();
@@ -112,7 +117,7 @@ async fn another_name_or_none_is_a_connection_that_was_not_made() {
         [(None, None), (Some("other.test"), Some("orders.test")), (None, Some("other.test"))]
     {
         let (server, live) = (Tls::start().await, Server::start(ok("")).await);
-        let properties = property.map_or_else(Properties::default, named);
+        let properties = property.map_or_else(patient, named);
         let bad = server.instance("bad", entry);
         let http = server.client(&balancers([bad.clone()], properties.clone()));
         let error = http.post("lb://orders/x").body("once").send().await.unwrap_err();
@@ -146,7 +151,7 @@ async fn an_entry_whose_name_is_none_says_so_and_spoils_nothing_else() {
             && text.contains("tls-name: \"10.0.0.1\""),
         "{text}"
     );
-    let http = server.client(&balancers([bad, good], Properties::default()));
+    let http = server.client(&balancers([bad, good], patient()));
     for _ in 0..4 {
         let response = http.get("lb://orders/x").send().await.unwrap();
         assert_eq!(response.extensions().get::<Via>().unwrap().instance().id(), "good");

@@ -10,7 +10,8 @@ use super::call::To;
 use super::error::Error;
 use super::follow;
 use super::hook::{CookieStore, Hooks, ResponseHook};
-use super::instance::{KeepAlive, Own, Settings};
+use super::instance::KeepAlive;
+use super::opener::Instances;
 use super::options::CallOptions;
 use super::redirect::RedirectPolicy;
 use super::replay::MakeBody;
@@ -18,7 +19,6 @@ use super::request::RequestBuilder;
 use crate::balancer::CallSettings;
 use crate::client::RequestTransformer;
 use crate::client::logical::balancer_of;
-use crate::client::pool::Pools;
 use crate::client::transform::Transformers;
 use crate::{Choice, LoadBalancer, LoadBalancers, ServiceInstance};
 
@@ -28,7 +28,7 @@ pub struct Client {
     inner: Arc<Inner>,
 }
 
-type Make = dyn Fn(&ServiceInstance) -> ::reqwest::ClientBuilder + Send + Sync;
+pub(super) type Make = dyn Fn(&ServiceInstance) -> ::reqwest::ClientBuilder + Send + Sync;
 
 #[derive(Clone)]
 struct Inner {
@@ -37,9 +37,7 @@ struct Inner {
     hooks: Hooks,
     redirects: RedirectPolicy,
     referer: bool,
-    pools: Arc<Pools<Own>>,
-    make: Arc<Make>,
-    keep_alive: Option<KeepAlive>,
+    instances: Arc<Instances>,
     /// For URLs that are not balanced.
     plain: ::reqwest::Client,
 }
@@ -50,14 +48,12 @@ impl Client {
         make: impl Fn(&ServiceInstance) -> ::reqwest::ClientBuilder + Send + Sync + 'static,
     ) -> Result<Self, ::reqwest::Error> {
         let inner = Inner {
+            instances: Instances::registered(&balancers, Arc::new(make), Some(KeepAlive::default())),
             balancers,
             transformers: Transformers::default(),
             hooks: Hooks::default(),
             redirects: RedirectPolicy::default(),
             referer: true,
-            pools: Arc::default(),
-            make: Arc::new(make),
-            keep_alive: Some(KeepAlive::default()),
             plain: ::reqwest::Client::builder().redirect(Policy::none()).build()?,
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -129,7 +125,7 @@ impl Client {
     }
 
     fn kept_alive(&self, keep_alive: Option<KeepAlive>) -> Self {
-        self.changed(|inner| (inner.keep_alive, inner.pools) = (keep_alive, Arc::default()))
+        self.changed(|inner| inner.instances = inner.instances.kept_alive(keep_alive))
     }
 
     /// A GET.
@@ -257,16 +253,7 @@ impl Client {
         instance: &ServiceInstance,
         calls: &CallSettings,
     ) -> Result<::reqwest::Client, ::reqwest::Error> {
-        let inner = &*self.inner;
-        let make = |settings: &Settings, connect_timeout| {
-            settings.build((inner.make)(instance), connect_timeout, inner.keep_alive)
-        };
-        let settings = Settings::of(instance, calls.read_timeout, calls.tls_name.as_deref());
-        let own = inner.pools.client(&inner.balancers, balancer, choice.state(), |connect_timeout| {
-            let client = make(&settings, connect_timeout)?;
-            Ok(Own::new(connect_timeout, settings.clone(), client))
-        })?;
-        own.client(settings, make)
+        self.inner.instances.client(balancer, choice.state(), instance, calls)
     }
 }
 

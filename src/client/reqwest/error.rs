@@ -6,6 +6,7 @@ use ::reqwest::Url;
 use super::call::Attempt;
 use super::redirect::Fault;
 use crate::call::CallError;
+use crate::client::Via;
 use crate::client::failure::failure_in;
 use crate::{BuildError, ChooseError, Failure, ServiceInstance, TargetError};
 
@@ -95,6 +96,13 @@ impl Error {
             Kind::Call(error) => error.tried(),
             _ => &[],
         }
+    }
+
+    /// The instance of the last attempt, and how many attempts were made; `None` if nothing was sent to an instance.
+    pub fn via(&self) -> Option<Via> {
+        let tried = self.tried();
+        let attempts = u32::try_from(tried.len()).unwrap_or(u32::MAX);
+        tried.last().map(|last| Via::new(last.clone(), attempts))
     }
 
     /// Why nothing was chosen, if that is what happened.

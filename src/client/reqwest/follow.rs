@@ -2,6 +2,7 @@
 //!
 //! They are not left to reqwest, which would look up the name of a service as that of a host.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use ::reqwest::header::{
@@ -29,7 +30,9 @@ pub(super) async fn run(
     let ends = Ends::new(request.timeout().copied());
     let mut replay = Replay::new(request, make);
     let mut trail = Trail::default();
-    let mut options = std::borrow::Cow::Borrowed(options);
+    let mut options = Cow::Borrowed(options);
+    // As it was written: that of an instance has its address, where the request has the name of the service.
+    let mut url = replay.request.url().clone();
     loop {
         let called = client.call(&to, &mut replay, &ends, &options);
         let answered = match ends.end().filter(|_| !trail.urls.is_empty()) {
@@ -41,19 +44,21 @@ pub(super) async fn run(
             None => called.await,
         };
         let answer = answered.map_err(|error| error.after(&trail.urls))?;
-        let next = match next(client, &to, &answer, &replay, &mut trail) {
+        let next = match next(client, &to, &answer, &replay, (&url, &mut trail)) {
             Ok(Some(next)) => next,
             Ok(None) => return Ok(finished(answer, &trail)),
-            Err(fault) => return Err(Error::redirect(fault, trail.urls)),
+            Err(fault) => {
+                answer.give_up();
+                return Err(Error::redirect(fault, trail.urls));
+            }
         };
         answer.give_up();
         if let Some(before) = to.balancer() {
             let stays = next.to.balancer().is_some_and(|there| there.service_id() == before.service_id());
-            options =
-                std::borrow::Cow::Owned(if stays { options.elsewhere() } else { CallOptions::default() });
+            options = Cow::Owned(if stays { options.elsewhere() } else { CallOptions::default() });
         }
         next.apply(&mut replay, client.sends_referer());
-        to = next.to;
+        (to, url) = (next.to, next.location);
     }
 }
 
@@ -101,6 +106,7 @@ fn finished(answer: Answer, trail: &Trail) -> Response {
 /// Where a call goes on.
 struct Next {
     to: To,
+    location: Url,
     /// The URL to call, with the name of the service if it is one.
     url: Url,
     method: Method,
@@ -116,7 +122,7 @@ fn next(
     from: &To,
     answer: &Answer,
     replay: &Replay,
-    trail: &mut Trail,
+    (here, trail): (&Url, &mut Trail),
 ) -> Result<Option<Next>, Fault> {
     let response = answer.response();
     let before = replay.request.method();
@@ -129,7 +135,7 @@ fn next(
     let Some(Place { to, url, trusted }) = place(client, from, answer, base, &location, relative) else {
         return Ok(None);
     };
-    trail.add(base, before, client.learns_cookies(response.headers()));
+    trail.add(here, before, client.learns_cookies(response.headers()));
     let service = to.balancer().map(|balancer| balancer.service_id().clone());
     let redirect = Redirect {
         status: response.status(),
@@ -146,8 +152,9 @@ fn next(
     if matches!(to, To::Plain) && !matches!(location.scheme(), "http" | "https") {
         return Err(Fault::Scheme);
     }
-    let referer = referer(from, base, response.url(), &location);
-    Ok(Some(Next { to, url, method, keeps_body, trusted, referer }))
+    let unsafe_now = !trusted && plainly(location.scheme()) == "http";
+    let referer = referer(from, base, response.url(), unsafe_now);
+    Ok(Some(Next { to, location, url, method, keeps_body, trusted, referer }))
 }
 
 /// The method for the next request and whether it has the body, by the status of a redirect: as RFC 9110 (15.4) allows and
@@ -165,11 +172,13 @@ fn changed(status: StatusCode, method: &Method) -> Option<(Method, bool)> {
     })
 }
 
-/// The header `Location`, resolved against the URL that was called, and whether it named no host; `None` if it is none.
+/// The header `Location`, resolved against the URL that was called, and whether it only said where on the same host; `None`
+/// if it is none.
 fn location(headers: &HeaderMap, base: &Url) -> Option<(Url, bool)> {
     let text = std::str::from_utf8(headers.get(LOCATION)?.as_bytes()).ok()?;
     let url = base.join(text).ok()?;
-    let relative = !text.trim_start().starts_with("//") && Url::parse(text).is_err();
+    let same = (url.scheme(), url.host_str(), url.port()) == (base.scheme(), base.host_str(), base.port());
+    let relative = same && Url::parse(text).is_err();
     // Nobody can call what has no host; but what is no URL of a host may be refused by name.
     let callable = url.host_str().is_some_and(|host| !host.is_empty()) || url.scheme() != base.scheme();
     callable.then_some((url, relative))
@@ -251,8 +260,8 @@ fn instance(balancer: &LoadBalancer, answer: &Answer, base: &Url, location: &Url
 
 /// What reqwest sends: the URL before, unless the way there was safe and the next one is not. That of a service has its
 /// name, and the scheme by which its instance was called.
-fn referer(from: &To, base: &Url, called: &Url, next: &Url) -> Option<HeaderValue> {
-    if called.scheme() == "https" && next.scheme() == "http" {
+fn referer(from: &To, base: &Url, called: &Url, unsafe_now: bool) -> Option<HeaderValue> {
+    if called.scheme() == "https" && unsafe_now {
         return None;
     }
     let shown = match from {

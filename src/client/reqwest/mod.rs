@@ -74,6 +74,7 @@ mod lease;
 #[cfg(feature = "reqwest-middleware")]
 #[cfg_attr(docsrs, doc(cfg(feature = "reqwest-middleware")))]
 pub mod middleware;
+mod opener;
 mod options;
 mod redirect;
 mod replay;
