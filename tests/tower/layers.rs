@@ -223,3 +223,23 @@ async fn a_service_below_that_must_be_made_ready_is() {
     }
     assert_eq!((server.served(), balancers.in_flight()), (5, 0));
 }
+
+#[tokio::test]
+async fn what_is_handed_on_counts_for_the_choice_of_the_layer_and_goes_along() {
+    let (blue, green) = (Server::start(ok("blue")).await, Server::start(ok("green")).await);
+    let hinted = |server: &Server, hint: &str| {
+        server.instance(hint).to_builder().with_metadata("hint", hint).build().unwrap()
+    };
+    let properties = Properties::default().set("configurations", "hint").unwrap();
+    let balancers = balancers([hinted(&blue, "blue"), hinted(&green, "green")], properties);
+    let service = balancers.balance_layer().via(true).layer(hyper::<Full<Bytes>>());
+    let name = http::HeaderName::from_static("x-sc-lb-hint");
+    let handed_on = evenkeel::client::Propagated::default().with(name, "green".parse().unwrap());
+    for _ in 0..4 {
+        let call = service.clone().oneshot(get("lb://orders/x"));
+        let response = handed_on.clone().scope(call).await.unwrap();
+        assert_eq!(via(&response).instance().id(), "green");
+    }
+    assert_eq!((blue.served(), green.served()), (0, 4));
+    assert!(green.heads().iter().all(|head| header(head, "x-sc-lb-hint") == Some("green")));
+}
