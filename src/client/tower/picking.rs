@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use crate::request::Propagated;
 use crate::{BoxFuture, Choice, ChooseError, LoadBalancer, ReactiveLoadBalancer, Request};
 
 pub(super) enum Picking {
@@ -32,9 +33,20 @@ pub(super) fn pick(balancer: &LoadBalancer, request: &Request<'_>) -> Picking {
     pick_now(balancer, request)
 }
 
+/// The request with what is handed on to it, which counts before an instance is chosen.
+#[inline]
+fn handed_on<T>(request: &Request<'_>, choose: impl FnOnce(&Request<'_>) -> T) -> T {
+    let propagated = Propagated::current();
+    if propagated.is_empty() {
+        return choose(request);
+    }
+    let over = propagated.over(*request);
+    choose(&request.with_view(&over))
+}
+
 #[inline]
 fn pick_now(balancer: &LoadBalancer, request: &Request<'_>) -> Picking {
-    match balancer.try_choose(request) {
+    match handed_on(request, |request| balancer.try_choose(request)) {
         Ok(choice) => Picking::Picked(choice),
         Err(error) if error.is_not_ready() => Picking::Wait(Wait::for_a_list(balancer)),
         Err(error) => Picking::Failed(error),
@@ -58,7 +70,7 @@ impl Wait {
         if !self.at_hand {
             return pick_now(balancer, request);
         }
-        match balancer.choose_at_hand(request) {
+        match handed_on(request, |request| balancer.choose_at_hand(request)) {
             Ok(choice) => Picking::Picked(choice),
             Err(error) => Picking::Failed(error),
         }
