@@ -5,6 +5,7 @@
 //! - [`lists`]: the life of a list: TTL, hard age, back-off, outages, empty answers, watches, cache off
 //! - [`picks`]: what one `choose` does: views, groups, rotations, attempts after the first, skipped instances
 //! - [`calls`]: what one call does: attempts, retries, budgets, events
+//! - `tower` (feature `tower`): a client of hyper, layers, a service per instance
 //! - [`policies`]: what each guarantees, when to use it, what it costs
 //! - [`outliers`]: who is taken out by what calls see, and comes back; slow start; the cost of a request
 //! - [`stages`]: the chain, in its fixed order
@@ -33,6 +34,11 @@ pub mod picks {}
 
 #[doc = include_str!("guide/calls.md")]
 pub mod calls {}
+
+/// It needs the feature `tower`.
+#[cfg(feature = "tower")]
+#[doc = include_str!("guide/tower.md")]
+pub mod tower {}
 
 #[doc = include_str!("guide/policies.md")]
 pub mod policies {}

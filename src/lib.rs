@@ -100,6 +100,7 @@
 //! | `metrics` | no | meters, through the facade `metrics` |
 //! | `orca` | no | reports of load in the binary form of ORCA; the readable forms need no feature |
 //! | `reqwest` | no | the reqwest client |
+//! | `tower` | no | a client of hyper, layers of tower, a service per instance |
 //! | `full` | no | all of the above |
 //! | `sim` | no | a simulator that drives your balancers on a virtual clock; for tests |
 //! | `testkit` | no | checks that a policy can be put to; implies `sim`; for tests |

@@ -1,9 +1,9 @@
 //! Properties: names, defaults, layers, spellings, errors.
 
 use evenkeel::config::{
-    BackoffProperties, CacheProperties, ConfigError, Format, LoadBalancerProperties, MetadataRouteProperties,
-    Place, PolicyName, Preset, Properties, Refresh, SimpleInstanceProperties, StageName, Staleness,
-    UnknownGroup, ZeroWeight,
+    BackoffProperties, CacheProperties, ConfigError, Format, HostHeader, LoadBalancerProperties,
+    MetadataRouteProperties, Place, PolicyName, Preset, Properties, Refresh, SimpleInstanceProperties,
+    StageName, Staleness, UnknownGroup, ZeroWeight,
 };
 use std::time::Duration;
 
@@ -86,6 +86,7 @@ evenkeel:
   connect-timeout: 250ms
   backoff: {min: 10ms, max: 1s}
   allow-downgrade: true
+  host-header: service
   eager-load.clients: [orders, Users]
 "#;
 

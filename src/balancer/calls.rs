@@ -1,7 +1,8 @@
 //! What a balancer's code and properties say of whole calls; clients and [`call`](crate::call) read it.
 
 use crate::config::{
-    OutlierDetectionProperties, RetryProperties, SlowStartProperties, StatsProperties, XForwardedProperties,
+    HostHeader, OutlierDetectionProperties, RetryProperties, SlowStartProperties, StatsProperties,
+    XForwardedProperties,
 };
 use crate::observe::{Lifecycles, Meters};
 use crate::supplier::StickySession;
@@ -16,6 +17,7 @@ pub(crate) struct CallSettings {
     /// The hint of requests that carry none.
     pub(crate) hint: Option<String>,
     pub(crate) x_forwarded: XForwardedProperties,
+    pub(crate) host_header: HostHeader,
     /// Writes the cookie of the instance into the outgoing request.
     pub(crate) instance_cookie: Option<StickySession>,
     pub(crate) stats: StatsProperties,

@@ -199,6 +199,26 @@ impl LoadBalancer {
         std::ptr::addr_eq(Arc::as_ptr(&self.core), owner.as_ptr())
     }
 
+    /// Counts as a caller, so that what is due is started, and ends when the list may differ from what it is now; with
+    /// `false` once the balancer is closed.
+    #[cfg(feature = "tower")]
+    pub(crate) fn followed(&self) -> BoxFuture<'static, bool> {
+        let driver = &self.core.driver;
+        let (mut epochs, mut changes) = (driver.epochs(), self.changes());
+        let word = driver.word.load();
+        let closed = word.is_closed()
+            || word.wants_attention() && { matches!(driver.attend(word), Err(Unready::Closed)) };
+        Box::pin(async move {
+            if closed {
+                return false;
+            }
+            tokio::select! {
+                changed = epochs.changed() => changed.is_ok(),
+                changed = changes.changed() => changed.is_ok(),
+            }
+        })
+    }
+
     /// Another chain and policy over the same instances, states and rotations.
     pub(crate) fn reconfigure(
         &self,

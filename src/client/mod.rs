@@ -1,6 +1,7 @@
 //! Clients: what sends a request to the instance that was chosen.
 //!
-//! [`LoadBalancerClient`] is for anything that can be called; [`reqwest`] is a client of its own, with a feature.
+//! [`LoadBalancerClient`] is for anything that can be called; `reqwest` and `tower` have clients and layers of their own, each
+//! with a feature.
 
 #[cfg(any(feature = "reqwest", feature = "tower"))]
 mod failure;

@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use crate::ServiceInstance;
 
 /// The instance that answered, in the extensions of a response.
@@ -14,21 +12,24 @@ use crate::ServiceInstance;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Via(Arc<(ServiceInstance, u32)>);
+pub struct Via {
+    instance: ServiceInstance,
+    attempts: u32,
+}
 
 impl Via {
-    #[cfg_attr(not(feature = "reqwest"), allow(dead_code))]
+    #[cfg_attr(not(any(feature = "reqwest", feature = "tower")), allow(dead_code))]
     pub(crate) fn new(instance: ServiceInstance, attempts: u32) -> Self {
-        Self(Arc::new((instance, attempts)))
+        Self { instance, attempts }
     }
 
     /// The instance.
     pub fn instance(&self) -> &ServiceInstance {
-        &self.0.0
+        &self.instance
     }
 
     /// How many attempts were made, that of this instance included.
     pub fn attempts(&self) -> u32 {
-        self.0.1
+        self.attempts
     }
 }

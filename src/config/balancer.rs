@@ -2,7 +2,7 @@
 
 use super::api_version::ApiVersionProperties;
 use super::cache::{CacheProperties, Staleness};
-use super::choices::{PolicyName, Preset, StageName, ZoneMode};
+use super::choices::{HostHeader, PolicyName, Preset, StageName, ZoneMode};
 use super::duration;
 use super::forwarded::{StatsProperties, XForwardedProperties};
 use super::hash::HashProperties;
@@ -131,6 +131,8 @@ pub struct LoadBalancerProperties {
     pub backoff: BackoffProperties,
     /// Whether an `https` request may go to an instance that is not secure. Default: `false`.
     pub allow_downgrade: bool,
+    /// Whom the header `Host` names. Default: the instance.
+    pub host_header: HostHeader,
     /// What an operator overrides for a while: those that concern the service, whether their time has passed or not.
     /// Default: none.
     pub overrides: Vec<Override>,
@@ -208,6 +210,7 @@ impl LoadBalancerProperties {
             connect_timeout: Duration::from_secs(1),
             backoff: BackoffProperties::default(),
             allow_downgrade: false,
+            host_header: HostHeader::default(),
             overrides: Vec::new(),
         }
     }
@@ -306,6 +309,8 @@ impl LoadBalancerProperties {
         with_backoff(backoff: BackoffProperties) = backoff;
         /// Sets whether an `https` request may go to an instance that is not secure. Default: `false`.
         with_allow_downgrade(allow_downgrade: bool) = allow_downgrade;
+        /// Sets whom the header `Host` names. Default: the instance.
+        with_host_header(host_header: HostHeader) = host_header;
         /// Sets what an operator overrides for a while. Default: none.
         with_overrides(overrides: impl IntoIterator<Item = Override>) = overrides.into_iter().collect();
     }

@@ -87,6 +87,20 @@ impl PolicyName {
 }
 
 words! {
+    /// Whom the header `Host` of a balanced request names, and `:authority` where a client can tell it apart.
+    ///
+    /// Property: `evenkeel.host-header`. Default: `instance`, as in Spring, whose clients rewrite the URL and whose gateway
+    /// drops the header that came.
+    HostHeader, "instance or service" {
+        /// The instance: host and port of the URL that is called.
+        #[default]
+        Instance = "instance",
+        /// The service, as the caller's URL has it: for servers that tell sites apart by their names.
+        Service = "service",
+    }
+}
+
+words! {
     /// A stage of the chain between the registry and the pick.
     ///
     /// Property: `evenkeel.configurations`, one word, a comma list or a list. Default: `default`.

@@ -106,7 +106,9 @@ pub use cache::{CacheProperties, Staleness};
 #[cfg(feature = "config")]
 #[cfg_attr(docsrs, doc(cfg(feature = "config")))]
 pub use check::{Checked, check};
-pub use choices::{PolicyName, Preset, ProbeName, Refresh, StageName, UnknownGroup, ZeroWeight, ZoneMode};
+pub use choices::{
+    HostHeader, PolicyName, Preset, ProbeName, Refresh, StageName, UnknownGroup, ZeroWeight, ZoneMode,
+};
 pub use duration::parse_duration;
 pub use error::{ConfigError, Place, Problem, Warning};
 #[cfg(feature = "gateway")]

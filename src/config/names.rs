@@ -3,7 +3,7 @@
 use super::api_version::ApiVersionMatch;
 use super::balancer::{LoadBalancerProperties, trimmed};
 use super::cache::Staleness;
-use super::choices::{PolicyName, Preset, ProbeName, Refresh, ZeroWeight, ZoneMode};
+use super::choices::{HostHeader, PolicyName, Preset, ProbeName, Refresh, ZeroWeight, ZoneMode};
 use super::outlier::OutlierMode;
 use super::read::{
     Allowed, a_second_or_more, above_zero, aggression, amount, arguments, at_least_one, entries, factor,
@@ -272,6 +272,9 @@ pub(crate) const PROPERTIES: &[Property] = &[
     one("backoff.min", |to, text| put(&mut to.backoff.min, above_zero(text))),
     one("backoff.max", |to, text| put(&mut to.backoff.max, above_zero(text))),
     one("allow-downgrade", |to, text| put(&mut to.allow_downgrade, flag(text))),
+    one("host-header", |to, text| {
+        put(&mut to.host_header, HostHeader::read(text).ok_or(HostHeader::ALLOWED))
+    }),
     Property { name: EAGER, global_only: true, shape: Shape::List(|_, names| names_of_services(names)) },
 ];
 

@@ -44,6 +44,7 @@ fn assert_everything(properties: &Properties) {
         BackoffProperties::default().with_min(Duration::from_millis(10)).with_max(seconds(1))
     );
     assert!(orders.allow_downgrade);
+    assert_eq!(orders.host_header, HostHeader::Service);
     assert_eq!(properties.global().eager_load, ["orders", "Users"]);
     assert_eq!(properties.global().cache_capacity, 9);
     assert_eq!(properties.warnings(), []);
@@ -80,6 +81,7 @@ wait-for-instances = 6000
 connect-timeout = 250
 backoff = { min = "10ms", max = "1s" }
 allow-downgrade = true
+host-header = "service"
 eager-load.clients = ["orders", "Users"]
 [evenkeel.cache]
 enabled = false
@@ -122,6 +124,7 @@ fn every_property_in_json_and_in_flat_keys() {
 	"evenkeel.empty-life": "2s", "evenkeel.service-discovery.timeout": "3s", "evenkeel.choose-timeout": "4s",
 	"evenkeel.wait-for-instances": "6s", "evenkeel.connect-timeout": 250, "evenkeel.backoff.min": 10,
 	"evenkeel.backoff.max": "1s", "evenkeel.allow-downgrade": true,
+	"evenkeel.host-header": "service",
 	"evenkeel.eager-load.clients": ["orders", "Users"]
 }"#;
     assert_everything(&Properties::parse(text, Format::Json, "application.json").unwrap());
@@ -169,6 +172,7 @@ fn every_property_in_the_environment() {
         ("evenkeel.backoff.min", "10ms"),
         ("EVENKEEL_BACKOFF_MAX", "1s"),
         ("evenkeel_allow_downgrade", "true"),
+        ("EVENKEEL_HOST_HEADER", "service"),
         ("EVENKEEL_EAGER_LOAD_CLIENTS_0", "orders"),
         ("EVENKEEL_EAGER_LOAD_CLIENTS_1", "Users"),
         ("PATH", "/bin"),

@@ -223,6 +223,7 @@ const OURS: &[&str] = &[
     "backoff.min",
     "backoff.max",
     "allow-downgrade",
+    "host-header",
 ];
 
 /// The name under which the report has it.

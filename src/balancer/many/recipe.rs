@@ -228,6 +228,7 @@ impl Recipe {
             lifecycles: Lifecycles::of(id, &self.lifecycles),
             hint: properties.hint.clone(),
             x_forwarded: properties.x_forwarded.clone(),
+            host_header: properties.host_header,
             instance_cookie: sticky.add_service_instance_cookie.then(|| StickySession::of(sticky)),
             stats: self.stats.as_ref().unwrap_or(&properties.stats).clone(),
             meters: None,

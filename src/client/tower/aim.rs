@@ -7,7 +7,7 @@ use http::{Uri, uri};
 
 use super::error::{Attempt, Error};
 use crate::client::logical::balancer_of;
-use crate::{Choice, LoadBalancer, LoadBalancers};
+use crate::{InstanceState, LoadBalancer, LoadBalancers};
 
 /// The balancer of the service that the URI names; `None`: it is a URI like any other.
 pub(super) fn service_of(balancers: &LoadBalancers, uri: &Uri) -> Result<Option<LoadBalancer>, Error> {
@@ -21,10 +21,9 @@ pub(super) fn service_of(balancers: &LoadBalancers, uri: &Uri) -> Result<Option<
 }
 
 /// `uri` at the instance: path and query stay as they are, byte for byte.
-pub(crate) fn aim(uri: Uri, choice: &Choice) -> Result<Uri, Attempt> {
-    let state = choice.state();
+pub(crate) fn aim(uri: Uri, state: &InstanceState) -> Result<Uri, Attempt> {
     let scheme = state.scheme_for(uri.scheme_str()).map_err(Attempt::Target)?;
-    let no_uri = |error: &dyn Display| Attempt::Uri(format!("{} has no URI: {error}", choice.instance()));
+    let no_uri = |error: &dyn Display| Attempt::Uri(format!("{} has no URI: {error}", state.instance()));
     let authority = state.authority().ok_or_else(|| no_uri(&"its host cannot stand in one"))?;
     let scheme = scheme_named(&scheme).map_err(|error| no_uri(&error))?;
     let mut parts = uri.into_parts();

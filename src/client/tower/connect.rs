@@ -7,11 +7,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Uri;
+use http::uri::Authority;
 use hyper::rt::{Read, Write};
 use hyper_util::client::legacy::connect::Connection;
 use tower_service::Service;
 
 use super::BoxError;
+use crate::ServiceId;
 
 /// What makes connections for a [`HyperClient`](super::HyperClient): every connector of hyper-util's clients is one.
 pub trait Connector:
@@ -45,11 +47,30 @@ impl<C> Connector for C where
 pub(super) struct Bounded<C> {
     connector: C,
     limit: Option<Duration>,
+    /// The service whose name a URI may hold in place of the instance, and where that is.
+    stands_for: Option<(ServiceId, Authority)>,
 }
 
 impl<C> Bounded<C> {
     pub(super) fn new(connector: C, limit: Option<Duration>) -> Self {
-        Self { connector, limit }
+        Self { connector, limit, stands_for: None }
+    }
+
+    /// It connects to `authority` for URIs that name `service`.
+    pub(super) fn standing_for(mut self, service: &ServiceId, authority: Option<&Authority>) -> Self {
+        self.stands_for = authority.map(|authority| (service.clone(), authority.clone()));
+        self
+    }
+
+    fn dialled(&self, uri: Uri) -> Uri {
+        let named = uri.host().map(|host| host.strip_suffix('.').unwrap_or(host));
+        let Some((service, authority)) = &self.stands_for else { return uri };
+        if !named.is_some_and(|host| host.eq_ignore_ascii_case(service.as_str())) {
+            return uri;
+        }
+        let mut parts = uri.clone().into_parts();
+        parts.authority = Some(authority.clone());
+        Uri::from_parts(parts).unwrap_or(uri)
     }
 }
 
@@ -63,6 +84,7 @@ impl<C: Connector> Service<Uri> for Bounded<C> {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
+        let uri = self.dialled(uri);
         let (limit, connecting) = (self.limit, self.connector.call(uri));
         Box::pin(async move {
             let Some(limit) = limit else { return connecting.await.map_err(Into::into) };

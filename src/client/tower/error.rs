@@ -6,7 +6,9 @@ use http::Uri;
 use super::BoxError;
 use crate::call::CallError;
 use crate::client::failure::{failure_in, is_of_the_request};
-use crate::{BuildError, ChooseError, Failure, Outcome, ServiceInstance, TargetError};
+use crate::{
+    BuildError, ChooseError, Failure, InstanceState, Outcome, ServiceId, ServiceInstance, TargetError,
+};
 
 /// Why a call came to nothing; it names the service, the instances that were tried, and the cause.
 ///
@@ -27,6 +29,8 @@ enum Kind {
 pub(crate) enum Attempt {
     /// The inner service or client failed.
     Inner(BoxError),
+    /// There is no service for the instance, or it is not ready.
+    Make(BoxError),
     Target(TargetError),
     Uri(String),
     /// The time of the call is up.
@@ -38,6 +42,7 @@ impl Attempt {
     pub(crate) fn outcome(&self) -> Outcome {
         match self {
             Self::Inner(error) => outcome_of_error(&**error),
+            Self::Make(_) => Outcome::Failure(Failure::Connect),
             // Nothing was sent, and the instance has no part in it.
             Self::Target(_) | Self::Uri(_) => Outcome::Cancelled,
             Self::Late => Outcome::Failure(Failure::Timeout),
@@ -74,6 +79,32 @@ impl Error {
 
     pub(crate) fn call(error: CallError<Attempt>) -> Self {
         Self(Box::new(Kind::Call(error)))
+    }
+
+    /// These attempts, and how the last one failed.
+    pub(crate) fn attempts(service: &ServiceId, tried: Vec<ServiceInstance>, error: Attempt) -> Self {
+        Self::call(CallError::call(service, tried, error))
+    }
+
+    /// One attempt, the only one.
+    pub(crate) fn attempt(instance: &InstanceState, error: Attempt) -> Self {
+        Self::call(CallError::call(instance.service_id(), vec![instance.instance()], error))
+    }
+
+    pub(crate) fn choose(error: ChooseError) -> Self {
+        Self::call(CallError::choose(error))
+    }
+
+    /// What a layer above has to tell of it as of its own attempt.
+    pub(crate) fn into_attempt(self) -> Attempt {
+        match *self.0 {
+            Kind::Plain(error) => Attempt::Inner(error),
+            Kind::Call(error) if error.call_error().is_some() => match error.into_call_error() {
+                Some(attempt) => attempt,
+                None => Attempt::Late,
+            },
+            kind => Attempt::Inner(Self(Box::new(kind)).into()),
+        }
     }
 
     /// The instances that were tried, in order.
@@ -115,7 +146,10 @@ impl Error {
     /// How the last attempt failed; `None` if there was none, or if the instance had no part in it.
     pub fn failure(&self) -> Option<Failure> {
         let outcome = match &*self.0 {
-            Kind::Plain(error) => outcome_of_error(&**error),
+            Kind::Plain(error) => match error.downcast_ref::<Attempt>() {
+                Some(attempt) => attempt.outcome(),
+                None => outcome_of_error(&**error),
+            },
             _ => self.last()?.outcome(),
         };
         match outcome {
@@ -171,6 +205,7 @@ impl fmt::Display for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Inner(error) => error.fmt(f),
+            Self::Make(error) => write!(f, "no service for the instance: {error}"),
             Self::Target(error) => error.fmt(f),
             Self::Uri(why) => f.write_str(why),
             Self::Late => f.write_str("the time of the call was up"),
@@ -181,7 +216,7 @@ impl fmt::Display for Attempt {
 impl StdError for Attempt {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
-            Self::Inner(error) => Some(&**error),
+            Self::Inner(error) | Self::Make(error) => Some(&**error),
             Self::Target(_) | Self::Uri(_) | Self::Late => None,
         }
     }

@@ -3,8 +3,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use http::header::HOST;
 use http::request::Parts;
-use http::uri::Scheme;
+use http::uri::{Authority, Scheme};
 use http::{Uri, Version};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -25,6 +26,7 @@ use crate::choice::outcome_of;
 use crate::client::pool::Pools;
 use crate::client::returning::Home;
 use crate::client::{Outgoing, Via};
+use crate::config::HostHeader;
 use crate::{BoxFuture, Choice, LoadBalancer, LoadBalancers, TrackedBody};
 
 /// A client of hyper, HTTP/1.1 and HTTP/2, that sends requests to the instances of services; see the
@@ -161,7 +163,7 @@ where
         choice: &Choice,
         calls: &CallSettings,
     ) -> Result<http::Request<()>, Attempt> {
-        let mut uri = aim(parts.uri.clone(), choice)?;
+        let mut uri = aim(parts.uri.clone(), choice.state())?;
         let mut headers = parts.headers.clone();
         let transformers = &self.inner.settings.transformers;
         if transformers.have_work(calls) {
@@ -169,6 +171,12 @@ where
             let outgoing = Outgoing::new(&parts.method, &logical, uri.to_string(), &mut headers);
             let url = transformers.apply(calls, outgoing, &choice.instance());
             uri = Uri::try_from(&url).map_err(|error| Attempt::Uri(format!("{url:?} is no URI: {error}")))?;
+            let named = calls.host_header == HostHeader::Service && !parts.headers.contains_key(HOST);
+            if named && uri.authority() == choice.state().authority() {
+                // As the URI's, so that it is `:authority` in HTTP/2; the connector knows where the instance is.
+                headers.remove(HOST);
+                uri = with_host(uri, &parts.uri)?;
+            }
         }
         let mut request = http::Request::new(());
         *request.method_mut() = parts.method.clone();
@@ -183,8 +191,9 @@ where
     fn client(&self, balancer: &LoadBalancer, choice: &Choice) -> Arc<Wire<B, C>> {
         let Inner { balancers, settings, pools, .. } = &*self.inner;
         let made = pools.client(balancers, balancer, choice.state(), |limit| {
-            let connector = settings.connector_of(&choice.instance());
-            Ok::<_, Infallible>(Arc::new(settings.http.build(Bounded::new(connector, Some(limit)))))
+            let connector = Bounded::new(settings.connector_of(&choice.instance()), Some(limit));
+            let connector = connector.standing_for(balancer.service_id(), choice.state().authority());
+            Ok::<_, Infallible>(Arc::new(settings.http.build(connector)))
         });
         match made {
             Ok(client) => client,
@@ -219,6 +228,14 @@ where
 /// it becomes is told by the connection.
 fn on_the_wire(version: Version) -> Version {
     if version == Version::HTTP_10 { version } else { Version::HTTP_11 }
+}
+
+/// The URI with the host and the port of the other one.
+fn with_host(uri: Uri, other: &Uri) -> Result<Uri, Attempt> {
+    let address = |of: &Authority| of.as_str().rsplit('@').next().and_then(|address| address.parse().ok());
+    let mut parts = uri.into_parts();
+    parts.authority = other.authority().and_then(address);
+    Uri::from_parts(parts).map_err(|error| Attempt::Uri(error.to_string()))
 }
 
 /// A websocket begins as a request by `http`, which is what connectors know.

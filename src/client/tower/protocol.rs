@@ -6,20 +6,27 @@ use std::time::Duration;
 use http::HeaderMap;
 use tokio::time::Instant;
 
+use super::BoxError;
 use super::error::Attempt;
-use crate::Outcome;
 use crate::call::Protocol;
 use crate::choice::outcome_of;
+use crate::{Failure, Outcome};
 
 /// HTTP, and the limit of one call, from its first attempt on: the wait for a list has its own limit.
 pub(super) struct Http {
     limit: Option<Duration>,
     ends: OnceLock<Option<Instant>>,
+    failures: Option<fn(&BoxError) -> Failure>,
 }
 
 impl Http {
     pub(super) fn new(limit: Option<Duration>) -> Self {
-        Self { limit, ends: OnceLock::new() }
+        Self { limit, ends: OnceLock::new(), failures: None }
+    }
+
+    /// Errors of the service below mean what `failures` says.
+    pub(super) fn judging(self, failures: Option<fn(&BoxError) -> Failure>) -> Self {
+        Self { failures, ..self }
     }
 
     /// When the time of the call is up; the first attempt begins now, if none has begun.
@@ -41,9 +48,10 @@ impl Http {
 
 impl<B> Protocol<http::Response<B>, Attempt> for Http {
     fn outcome(&self, result: Result<&http::Response<B>, &Attempt>) -> Outcome {
-        match result {
-            Ok(response) => outcome_of(response.status(), response.headers()),
-            Err(attempt) => attempt.outcome(),
+        match (result, self.failures) {
+            (Ok(response), _) => outcome_of(response.status(), response.headers()),
+            (Err(Attempt::Inner(error)), Some(judge)) => Outcome::Failure(judge(error)),
+            (Err(attempt), _) => attempt.outcome(),
         }
     }
 

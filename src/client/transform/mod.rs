@@ -2,6 +2,7 @@
 
 mod cookie;
 mod forwarded;
+mod host;
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,13 +11,14 @@ use http::{HeaderMap, Method};
 
 use crate::ServiceInstance;
 use crate::balancer::CallSettings;
+use crate::config::HostHeader;
 use crate::request::Propagated;
 
 /// Changes each attempt of a call after its URL was pointed at the instance: Spring's `LoadBalancerRequestTransformer`.
 ///
 /// Several run by their [`order`](Self::order), lowest first, those of one order as they were added; each sees what those
 /// before it did. Built-in ones run first: the headers that are [handed on](crate::client::Propagated), those of `x-forwarded`,
-/// and the cookie of `sticky-session`.
+/// `host-header`, and the cookie of `sticky-session`.
 ///
 /// ```
 /// use evenkeel::ServiceInstance;
@@ -110,10 +112,11 @@ impl Transformers {
     /// Whether there is anything to change, so that nobody writes URLs as text for nothing.
     #[cfg(feature = "tower")]
     pub(crate) fn have_work(&self, calls: &CallSettings) -> bool {
-        let CallSettings { x_forwarded, instance_cookie, .. } = calls;
+        let CallSettings { x_forwarded, host_header, instance_cookie, .. } = calls;
+        let forwarded = x_forwarded.enabled || x_forwarded.forwarded;
         !Propagated::current().is_empty()
-            || x_forwarded.enabled
-            || x_forwarded.forwarded
+            || forwarded
+            || *host_header == HostHeader::Service
             || instance_cookie.is_some()
             || !self.0.is_empty()
     }
@@ -127,6 +130,9 @@ impl Transformers {
     ) -> String {
         Propagated::current().add_to(request.headers);
         forwarded::add(&calls.x_forwarded, &mut request);
+        if calls.host_header == HostHeader::Service {
+            host::name_service(&mut request);
+        }
         if let Some(cookie) = &calls.instance_cookie {
             cookie::write(cookie, &mut request, instance);
         }

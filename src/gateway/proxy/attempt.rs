@@ -118,7 +118,7 @@ impl Call<'_> {
         calls: &CallSettings,
         body: Returning<RequestBody>,
     ) -> Result<(Arc<Wire>, http::Request<Returning<RequestBody>>), Attempt> {
-        let mut uri = dialled(aim(self.logical(), choice)?)?;
+        let mut uri = dialled(aim(self.logical(), choice.state())?)?;
         let mut headers = self.parts.headers.clone();
         let transformers = Transformers::default();
         if transformers.have_work(calls) {
