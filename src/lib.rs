@@ -71,7 +71,13 @@
 //! # With reqwest
 //!
 //! With the feature `reqwest`, [`LoadBalancers::reqwest`] gives a client for `lb://orders/api/42`, with one connection
-//! pool per instance. A call that was never sent goes once to another instance. See [`client::reqwest`].
+//! pool per instance. A call that was never sent goes once to another instance, and redirects to services are balanced.
+//! See [`client::reqwest`] and the page `guide::reqwest`.
+//!
+//! # With tonic
+//!
+//! With the feature `tonic`, `LoadBalancers::tonic` gives a channel for generated clients of gRPC. A call that no server looked
+//! at goes to another instance; statuses name who was tried. See `client::tonic014`, and the guide's page `tonic`.
 //!
 //! # Where to go on
 //!
@@ -100,7 +106,9 @@
 //! | `metrics` | no | meters, through the facade `metrics` |
 //! | `orca` | no | reports of load in the binary form of ORCA; the readable forms need no feature |
 //! | `reqwest` | no | the reqwest client |
+//! | `reqwest-middleware` | no | middlewares for a reqwest client that is there already; implies `reqwest` |
 //! | `tower` | no | a client of hyper, layers of tower, a service per instance |
+//! | `tonic` | no | a channel for generated gRPC clients, over tonic; `tonic014` by its version |
 //! | `full` | no | all of the above |
 //! | `sim` | no | a simulator that drives your balancers on a virtual clock; for tests |
 //! | `testkit` | no | checks that a policy can be put to; implies `sim`; for tests |
@@ -161,8 +169,8 @@ mod wall;
 pub use async_trait::async_trait;
 pub use balancer::{
     ChooseError, ChooseErrorKind, ChooseExt, Choosing, LoadBalancer, LoadBalancerBuilder, LoadBalancers,
-    LoadBalancersBuilder, NotReady, OverrideError, OverrideId, ReactiveLoadBalancer, ServiceBuilder,
-    Snapshot, UnknownService,
+    LoadBalancersBuilder, NotReady, OverrideError, OverrideId, PreConnect, ReactiveLoadBalancer,
+    ServiceBuilder, Snapshot, UnknownService,
 };
 pub use choice::{Choice, Failure, Lease, Outcome, RetryAfter, Track, TrackedBody};
 pub use future::BoxFuture;

@@ -222,6 +222,33 @@ fn ejections_are_counted_once_and_returned_once() {
     }
 }
 
+/// The end of a hold beside the end of a call that went there anyway: whoever is first brings it in, and it is counted once.
+#[test]
+fn a_hold_ends_once() {
+    for end in [Outcome::Status(200), Outcome::Cancelled, Outcome::Failure(Failure::Connect)] {
+        model(move || {
+            let service = Arc::new(ServiceState::new(ServiceId::new("orders").unwrap()));
+            let instance = ServiceInstance::new("10.0.0.1", 8080).unwrap();
+            let state = InstanceState::new(0, &instance, &service);
+            service.outliers().count(Crowd { listed: 1, out: 0, ejected: 0 });
+            assert!(state.hold(Duration::from_secs(30)) && !state.hold(Duration::from_secs(30)));
+            let other = {
+                let state = Arc::clone(&state);
+                thread::spawn(move || {
+                    let probe = state.claim_anyway();
+                    Choice::new(&state, probe, 0, 1).complete(end);
+                })
+            };
+            state.end_hold();
+            other.join().unwrap();
+            assert!(!state.is_connecting() && !state.end_hold());
+            assert_eq!(service.outliers().crowd().out, isize::from(state.is_skipped()));
+            assert!(state.fits(), "with its time over it is usable, or due for a probing call");
+            assert_eq!(state.in_flight(), 0);
+        });
+    }
+}
+
 /// Two answers of one moment, and a pick that reads between them: the peak stays, and no mean is half of one and half of
 /// another.
 #[test]

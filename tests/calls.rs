@@ -503,3 +503,108 @@ async fn a_retry_that_cannot_be_sent_is_given_back_to_the_budget() {
     }
     support::calls::scripted(&lb, "GET", &script).await.0.unwrap_err();
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_exceeds_its_own_limit_is_a_time_out_of_its_instance() {
+    let retry = RetryProperties::default().with_per_try_timeout(Duration::from_secs(2));
+    for (method, attempts, seconds) in [("GET", 2, 2), ("POST", 1, 2)] {
+        let heard = Arc::new(Heard::default());
+        let lb = balancer_with("a b", |builder| builder.retry(retry.clone()).lifecycle_arc(heard.clone()));
+        let request = http::Request::builder().method(method).uri("lb://orders/").body(()).unwrap();
+        let view = HttpView::of(&request);
+        let send = |_: &Choice, attempt: u32| {
+            Some(async move {
+                if attempt == 1 {
+                    std::future::pending::<()>().await;
+                }
+                // Just in time.
+                tokio::time::sleep(Duration::from_millis(1_999)).await;
+                Ok::<_, std::io::Error>(Reply { status: 200, attempt })
+            })
+        };
+        let start = tokio::time::Instant::now();
+        match call(&lb, &Request::of(&view), judge, send).await {
+            Ok(answer) => assert_eq!((answer.attempts, answer.instance.id()), (attempts, "b")),
+            Err(error) => {
+                assert_eq!((error.tried().len(), attempts), (1, 1));
+                assert!(error.is_timeout() && error.call_error().is_none(), "{error}");
+                let text = error.to_string();
+                assert!(text.contains("(tried a (a.test:8080)): its time was up"), "{text}");
+            }
+        }
+        assert_eq!(start.elapsed().as_secs() - u64::from(attempts == 2), seconds);
+        let events = heard.take();
+        assert_eq!((&*events[2], lb.in_flight()), ("attempt 1 a timed out", 0), "{events:?}");
+    }
+    // All attempts too late: the caller hears of the last.
+    let lb = support::calls::retrying("a b", retry.with_retry_on_all_operations(true));
+    let send = |_: &Choice, _| Some(std::future::pending::<Result<Reply, std::io::Error>>());
+    let error = call(&lb, &Request::EMPTY, judge, send).await.unwrap_err();
+    assert!(error.is_timeout());
+    assert_eq!(error.tried().iter().map(evenkeel::ServiceInstance::id).collect::<Vec<_>>(), ["a", "b"]);
+}
+
+/// A protocol whose server says this of further attempts.
+struct Says(evenkeel::call::PushBack, Option<tokio::time::Instant>);
+
+impl evenkeel::call::Protocol<Reply, std::io::Error> for Says {
+    fn outcome(&self, result: Result<&Reply, &std::io::Error>) -> Outcome {
+        judge(result)
+    }
+    fn push_back(&self, result: Result<&Reply, &std::io::Error>) -> evenkeel::call::PushBack {
+        match result {
+            Ok(reply) if reply.status == 200 => evenkeel::call::PushBack::None,
+            _ => self.0,
+        }
+    }
+    fn deadline(&self) -> Option<tokio::time::Instant> {
+        self.1
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_server_says_of_further_attempts_comes_before_the_properties() {
+    use evenkeel::call::PushBack;
+    let backoff = RetryBackoffProperties::default()
+        .with_enabled(true)
+        .with_jitter(0.0)
+        .with_min_backoff(Duration::from_secs(1));
+    let retry = RetryProperties::default().with_backoff(backoff).with_retryable_status_codes([503]);
+    let after = |seconds| PushBack::After(Duration::from_secs(seconds));
+    for (says, limit, attempts, took) in [
+        (PushBack::None, None, 2, 1),
+        (after(3), None, 2, 3),
+        (after(0), None, 2, 0),
+        (after(10), None, 2, 10),
+        (after(11), None, 1, 0),
+        (PushBack::Never, None, 1, 0),
+        // It would be too late, and nobody waits for that.
+        (after(3), Some(3), 1, 0),
+        (after(3), Some(4), 2, 3),
+    ] {
+        for fails in [End::Status(503), End::Fail(Failure::Reset)] {
+            let lb = support::calls::retrying("a b", retry.clone());
+            let request = http::Request::get("lb://orders/").body(()).unwrap();
+            let view = HttpView::of(&request);
+            let send = |_: &Choice, attempt: u32| {
+                Some(async move {
+                    match fails {
+                        _ if attempt == 2 => Ok(Reply { status: 200, attempt }),
+                        End::Status(status) => Ok(Reply { status, attempt }),
+                        End::Fail(failure) => Err(error(failure)),
+                    }
+                })
+            };
+            let start = tokio::time::Instant::now();
+            let says = Says(says, limit.map(|seconds| start + Duration::from_secs(seconds)));
+            let answer = evenkeel::call::call_with(&lb, &Request::of(&view), &says, send).await;
+            let made = match &answer {
+                Ok(answer) => answer.attempts,
+                Err(error) => u32::try_from(error.tried().len()).unwrap(),
+            };
+            assert_eq!((made, start.elapsed().as_secs()), (attempts, took), "{:?} {fails:?}", says.0);
+            drop(answer);
+            assert_eq!(lb.in_flight(), 0);
+        }
+    }
+}

@@ -14,6 +14,7 @@ mod ribbon {
     mod available;
     mod common;
     mod count;
+    mod priming;
     mod response_time;
     mod zones;
 }

@@ -23,6 +23,16 @@ impl LoadBalancer {
         })
     }
 
+    /// The instance with this number, if `request` may get it and it is in use.
+    pub(crate) fn usable(&self, request: &Request<'_>, uid: u64) -> Option<Choice> {
+        let snapshot = self.snapshot()?;
+        let view = snapshot.view(request)?.ok()?.view;
+        // They stand in the order of first sight, which is that of their numbers.
+        let at = view.states().binary_search_by_key(&uid, |state| state.uid()).ok()?;
+        let state = view.states().get(at).filter(|state| state.fits())?;
+        Some(Picked::claim(state, 0)?.lease(request))
+    }
+
     fn look_at<T>(
         &self,
         request: &Request<'_>,

@@ -17,6 +17,7 @@ use super::calls::CallSettings;
 use super::fitness;
 use super::list::{List, Member};
 use super::measured;
+use super::pre_connection::Keeper;
 use super::published::Published;
 use super::recount::Recount;
 use super::snapshot::{Confirmed, Snapshot};
@@ -47,6 +48,8 @@ pub(crate) struct Board {
     meters: OnceLock<Option<Meters>>,
     /// What an operator overrides.
     pub(super) overrides: Overrides,
+    /// Who is being connected before it gets calls.
+    pub(super) connecting: Keeper,
     control: Mutex<Control>,
 }
 
@@ -105,6 +108,7 @@ impl Board {
             calls: ArcSwap::default(),
             meters: OnceLock::new(),
             overrides: Overrides::default(),
+            connecting: Keeper::default(),
             control: Mutex::new(Control {
                 chain,
                 list: None,
@@ -129,6 +133,7 @@ impl Board {
         };
         self.service.outliers().configure(fitness::detection(&calls.outlier_detection));
         self.service.set_warmth(fitness::warmth(&calls.slow_start));
+        self.connecting.configure(&calls.pre_connection);
         self.calls.store(Arc::new(calls));
     }
 
@@ -236,6 +241,7 @@ impl Board {
         changed |= differ;
         let uids: Vec<u64> = members.iter().map(|member| member.uid).collect();
         control.registry.sweep(&uids, now);
+        self.connecting.keep(&members);
         let mut crowd = Crowd::default();
         for member in members.iter().filter(|member| member.listed.is_available()) {
             crowd.add(&member.state);
@@ -283,10 +289,16 @@ impl Board {
             confirmed: Confirmed::new(now, origin),
         });
         self.tell(&snapshot, origin);
+        let settings = self.calls();
+        let begun =
+            self.connecting.begin(&settings.pre_connection, &members, snapshot.root.as_ref(), &self.service);
         let panic = snapshot.distribution().is_some_and(crate::supplier::DistributionReport::is_panic);
         why::note_snapshot(&self.service, current.as_deref(), &snapshot, (was_open, open));
         control.before = self.snapshot.swap(Some(snapshot));
         self.changes.send_replace(control.version);
+        if let Some(begun) = begun {
+            self.connecting.start(begun, &self.service);
+        }
         // In panic everybody is used, and who judges by calls is more likely wrong.
         self.service.set_panic(panic);
         if let Some(meters) = &self.calls().meters {
@@ -342,7 +354,8 @@ impl Board {
             let known = standings.next();
             let standing = known.map_or_else(Standing::default, |known| spread::standing(&state, known));
             let listed = known.unwrap_or_default();
-            members.push(Member { uid: state.uid(), state, instance, weight, standing, listed });
+            let (uid, connecting) = (state.uid(), state.is_connecting());
+            members.push(Member { uid, state, instance, weight, standing, listed, connecting });
         }
         // The order of first sight: a reordered list is no change.
         if !members.is_sorted_by_key(|member| member.uid) {
@@ -407,6 +420,7 @@ impl Publish for Board {
 
     fn close(&self) {
         self.overrides.cancel();
+        self.connecting.close();
         let chain = self.with(|control| control.chain.clone());
         chain.close();
     }

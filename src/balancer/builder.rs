@@ -6,9 +6,11 @@ use super::LoadBalancer;
 use super::board::Board;
 use super::calls::CallSettings;
 use super::load_balancer::Handle;
+use super::pre_connection::{Connector, PreConnect};
 use super::why::Ring;
 use crate::config::{
-    OutlierDetectionProperties, RetryProperties, SlowStartProperties, StatsProperties, XForwardedProperties,
+    OutlierDetectionProperties, PreConnectionProperties, RetryProperties, SlowStartProperties,
+    StatsProperties, XForwardedProperties,
 };
 use crate::observe::{Lifecycle, Lifecycles};
 use crate::policy::{Policy, RoundRobin};
@@ -102,6 +104,31 @@ impl LoadBalancerBuilder {
     /// ```
     pub fn slow_start(mut self, slow_start: SlowStartProperties) -> Self {
         self.calls.slow_start = slow_start;
+        self
+    }
+
+    /// Connects new instances before they get calls (default: not at all). What is opened is a connection of TCP, unless
+    /// [`pre_connect`](Self::pre_connect) says what else.
+    ///
+    /// ```
+    /// use evenkeel::config::PreConnectionProperties;
+    /// use evenkeel::{LoadBalancer, ServiceInstance, SupplierBuilder};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let list = [ServiceInstance::new("10.0.0.1", 8080)?];
+    /// let orders = LoadBalancer::builder(SupplierBuilder::new("orders").with_instances(list).build()?)
+    ///     .pre_connection(PreConnectionProperties::on())
+    ///     .build();
+    /// # Ok(()) }
+    /// ```
+    pub fn pre_connection(mut self, properties: PreConnectionProperties) -> Self {
+        self.calls.pre_connection.properties = properties;
+        self
+    }
+
+    /// What opens the connections, if [`pre_connection`](Self::pre_connection) switches that on (default: TCP alone).
+    pub fn pre_connect(mut self, connect: impl PreConnect) -> Self {
+        self.calls.pre_connection.connector = Connector::Code(Arc::new(connect));
         self
     }
 

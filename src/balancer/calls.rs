@@ -1,5 +1,8 @@
 //! What a balancer's code and properties say of whole calls; clients and [`call`](crate::call) read it.
 
+use std::time::Duration;
+
+use super::pre_connection::PreConnection;
 use crate::config::{
     HostHeader, OutlierDetectionProperties, RetryProperties, SlowStartProperties, StatsProperties,
     XForwardedProperties,
@@ -13,10 +16,20 @@ pub(crate) struct CallSettings {
     pub(crate) retry: RetryProperties,
     pub(crate) outlier_detection: OutlierDetectionProperties,
     pub(crate) slow_start: SlowStartProperties,
+    pub(crate) pre_connection: PreConnection,
     pub(crate) lifecycles: Lifecycles,
     /// The hint of requests that carry none.
     pub(crate) hint: Option<String>,
     pub(crate) x_forwarded: XForwardedProperties,
+    /// The longest that a connection may take to open, if it is not the default.
+    #[cfg_attr(not(feature = "reqwest-middleware"), allow(dead_code))]
+    pub(crate) connect_timeout: Option<Duration>,
+    /// The longest that an instance may send nothing.
+    #[cfg_attr(not(feature = "reqwest"), allow(dead_code))]
+    pub(crate) read_timeout: Option<Duration>,
+    /// The name in the certificates of instances whose host is an address.
+    #[cfg_attr(not(feature = "reqwest"), allow(dead_code))]
+    pub(crate) tls_name: Option<String>,
     pub(crate) host_header: HostHeader,
     /// Writes the cookie of the instance into the outgoing request.
     pub(crate) instance_cookie: Option<StickySession>,

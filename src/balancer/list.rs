@@ -23,6 +23,8 @@ pub(super) struct Member {
     pub(super) standing: Standing,
     /// How it would stand if its calls told nothing.
     pub(super) listed: Standing,
+    /// It is being connected, and calls go to others until then.
+    pub(super) connecting: bool,
 }
 
 /// How many entries that left are passed over to find the next one that stayed, and how many may be missed in a row before

@@ -46,8 +46,20 @@ pub struct LoadBalancer {
 }
 
 /// What tells for a pool of clients whether its balancer is still there.
-#[cfg(any(feature = "reqwest", feature = "tower"))]
 pub(crate) type Owner = std::sync::Weak<dyn std::any::Any + Send + Sync>;
+
+/// A balancer that may be gone; it keeps none alive.
+#[cfg(feature = "tonic014")]
+#[derive(Clone)]
+pub(crate) struct WeakBalancer(Weak<Handle>);
+
+#[cfg(feature = "tonic014")]
+impl WeakBalancer {
+    /// The balancer, if it is still there.
+    pub(crate) fn upgrade(&self) -> Option<LoadBalancer> {
+        self.0.upgrade().map(|core| LoadBalancer { core })
+    }
+}
 
 /// Counts the clones: when it goes, the balancer closes.
 pub(super) struct Handle {
@@ -187,14 +199,18 @@ impl LoadBalancer {
     }
 
     /// Something that lives as long as this balancer.
-    #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub(crate) fn owner(&self) -> Owner {
         let core: Arc<dyn std::any::Any + Send + Sync> = Arc::clone(&self.core) as _;
         Arc::downgrade(&core)
     }
 
+    /// A handle that does not keep it.
+    #[cfg(feature = "tonic014")]
+    pub(crate) fn downgrade(&self) -> WeakBalancer {
+        WeakBalancer(Arc::downgrade(&self.core))
+    }
+
     /// Whether that came from this balancer.
-    #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub(crate) fn owns(&self, owner: &Owner) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(&self.core), owner.as_ptr())
     }
@@ -447,6 +463,8 @@ impl Sink for Driver<Board> {
     }
 
     fn fitness_changed(self: Arc<Self>) {
+        let board = &self.publish;
+        board.connecting.fitness_changed(board.snapshot.load_full().as_deref());
         recount::fitness_changed(&self);
     }
 

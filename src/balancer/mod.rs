@@ -11,6 +11,7 @@ mod list;
 mod load_balancer;
 mod many;
 mod measured;
+mod pre_connection;
 mod published;
 mod recount;
 mod snapshot;
@@ -24,9 +25,13 @@ pub(crate) use calls::CallSettings;
 pub use choosing::Choosing;
 pub use error::{ChooseError, ChooseErrorKind};
 pub use load_balancer::LoadBalancer;
-#[cfg(any(feature = "reqwest", feature = "tower"))]
 pub(crate) use load_balancer::Owner;
+#[cfg(feature = "tonic014")]
+pub(crate) use load_balancer::WeakBalancer;
 pub use many::{LoadBalancers, LoadBalancersBuilder, NotReady, ServiceBuilder, UnknownService};
+pub use pre_connection::PreConnect;
+#[cfg(feature = "reqwest")]
+pub(crate) use pre_connection::{ConnectError, Opener};
 pub use snapshot::Snapshot;
 pub use why::{OverrideError, OverrideId};
 

@@ -88,6 +88,16 @@ pub(super) struct Node {
     pub(super) next: Option<Box<Branch>>,
 }
 
+impl Node {
+    /// The view of every request, but for those that picks widen to.
+    pub(super) fn each_view(&self, look: &mut dyn FnMut(&View)) {
+        look(&self.view);
+        if let Some(branch) = self.next.as_deref() {
+            branch.nodes.iter().chain(&branch.all).for_each(|node| node.each_view(look));
+        }
+    }
+}
+
 pub(super) struct Branch {
     pub(super) groups: Groups,
     /// One for each group.

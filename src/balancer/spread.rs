@@ -1,5 +1,6 @@
 //! How the traffic to a list is divided among its members, view by view.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::list::Member;
@@ -26,11 +27,13 @@ struct Known {
     state: Arc<InstanceState>,
     standing: Standing,
     listed: Standing,
+    connecting: bool,
 }
 
 impl From<&Member> for Known {
     fn from(member: &Member) -> Self {
-        Self { state: Arc::clone(&member.state), standing: member.standing, listed: member.listed }
+        let state = Arc::clone(&member.state);
+        Self { state, standing: member.standing, listed: member.listed, connecting: member.connecting }
     }
 }
 
@@ -39,6 +42,7 @@ impl PartialEq for Known {
         Arc::ptr_eq(&self.state, &other.state)
             && self.standing == other.standing
             && self.listed == other.listed
+            && self.connecting == other.connecting
     }
 }
 
@@ -103,6 +107,8 @@ impl Spread {
         mut narrow: impl FnMut(&[Member]) -> Option<Vec<Member>>,
     ) -> Option<Divided> {
         let distribution = chain.distribution.as_ref()?;
+        let everybody = members;
+        let members = &*counted(everybody);
         let own = |member: &Member| {
             if chain.weights.is_on() { member.weight.thousandths() } else { Weight::ONE.thousandths() }
         };
@@ -138,7 +144,12 @@ impl Spread {
         let used = used
             .into_iter()
             .map(|(at, weight)| Member { weight: Weight::of_thousandths(weight), ..members[at].clone() });
-        Some(Divided { used: used.collect(), whole: whole.iter().map(|at| members[*at].clone()).collect() })
+        let mut whole: Vec<Member> = whole.iter().map(|at| members[*at].clone()).collect();
+        if members.len() < everybody.len() {
+            whole.extend(everybody.iter().filter(|member| member.connecting).cloned());
+            whole.sort_unstable_by_key(|member| member.uid);
+        }
+        Some(Divided { used: used.collect(), whole })
     }
 
     /// The list is divided: tells what changed by it, and lets go of groups that are gone.
@@ -151,6 +162,18 @@ impl Spread {
                 }
             }
         }
+    }
+}
+
+/// Those of `members` among whom traffic is divided: who is being connected does not count yet, neither as usable nor as
+/// missing, unless nobody else is usable. It may be called if need be.
+fn counted(members: &[Member]) -> Cow<'_, [Member]> {
+    let counts = |member: &&Member| !member.connecting;
+    let waited_for = members.iter().any(|member| member.connecting);
+    if waited_for && members.iter().filter(counts).any(|member| member.standing.is_available()) {
+        members.iter().filter(counts).cloned().collect()
+    } else {
+        Cow::Borrowed(members)
     }
 }
 

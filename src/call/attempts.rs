@@ -43,10 +43,24 @@ pub trait Protocol<R, E> {
     }
 
     /// What the server says of further attempts beside the outcome, as gRPC's `grpc-retry-pushback-ms` does (default:
-    /// nothing). Only the [strategies](crate::call::Strategy) ask.
+    /// nothing); asked after each attempt that has left a response or an error.
     fn push_back(&self, result: Result<&R, &E>) -> PushBack {
         let _ = result;
         PushBack::None
+    }
+
+    /// Whether a call that ended so may be repeated, whatever the properties say of methods, statuses and errors (default:
+    /// they decide). How often, and out of which budget, is theirs in any case. [Strategies](crate::call::Strategy) do not
+    /// ask.
+    fn is_retryable(&self, outcome: Outcome) -> Option<bool> {
+        let _ = outcome;
+        None
+    }
+
+    /// To how many other instances a call goes that was never sent, whatever the properties say (default: 1). It ends in any
+    /// case when all have been tried. [Strategies](crate::call::Strategy) do not ask.
+    fn unsent_goes_to(&self) -> u32 {
+        1
     }
 
     /// When the time of the call is up, if it has a limit (default: none); asked after each attempt. No other attempt
@@ -69,6 +83,21 @@ pub enum PushBack {
     Never,
 }
 
+impl PushBack {
+    /// How long the next attempt has to wait.
+    const fn pause(self) -> Option<Duration> {
+        match self {
+            Self::After(pause) => Some(pause),
+            Self::None | Self::Never => None,
+        }
+    }
+
+    /// Whether there is none: it is not allowed, or later than anybody waits.
+    fn forbids(self) -> bool {
+        self == Self::Never || self.pause().is_some_and(|pause| pause > MAX_WAIT)
+    }
+}
+
 /// A protocol that is a closure.
 pub(super) struct Judged<J>(pub(super) J);
 
@@ -83,7 +112,8 @@ impl<R, E, J: Fn(Result<&R, &E>) -> Outcome> Protocol<R, E> for Judged<J> {
 /// `classify` says what a response or an error means ([`Protocol::outcome`]). `send` makes an attempt, the first, second and
 /// so on; it gives `None` when the call cannot be repeated: a body that is gone, no time left. Then, and when retries are
 /// used up, the caller gets the last response or error, untouched. So it is when the time of the call is up
-/// ([`Protocol::deadline`]).
+/// ([`Protocol::deadline`]). An attempt that takes longer than `retry.per-try-timeout` is dropped, and counts as
+/// [`Failure::Timeout`] of its instance; if no other follows, the error [says so](CallError::is_timeout).
 ///
 /// - **Never sent** ([`Failure::Connect`]): it goes once to another instance, whatever its method. The instance is skipped
 ///   with growing back-off, and a look-up starts behind the call.
@@ -92,7 +122,7 @@ impl<R, E, J: Fn(Result<&R, &E>) -> Outcome> Protocol<R, E> for Judged<J> {
 /// - Anything else is the caller's.
 ///
 /// An instance that asks to come again later ([`Outcome::RetryAfter`]) is not asked before that, up to 10 s; another one is, at
-/// once.
+/// once. What a [`PushBack`] says holds for all of them, and in place of the pause of the properties.
 ///
 /// Each attempt runs in a `tracing` span with OpenTelemetry's names (see the [guide](crate::guide::observing)), and the
 /// [`Lifecycle`](crate::observe::Lifecycle) processors of the service hear of everything.
@@ -142,6 +172,31 @@ where
 enum Last<R, E> {
     Response(R),
     Error(E),
+    /// Nothing, in its time.
+    Late,
+}
+
+impl<R, E> Last<R, E> {
+    /// Awaits an attempt, within its time.
+    async fn of(attempt: impl Future<Output = Result<R, E>>, limit: Option<Duration>) -> Self {
+        let result = match limit {
+            Some(limit) => tokio::time::timeout(limit, attempt).await.ok(),
+            None => Some(attempt.await),
+        };
+        match result {
+            Some(Ok(response)) => Self::Response(response),
+            Some(Err(error)) => Self::Error(error),
+            None => Self::Late,
+        }
+    }
+
+    fn result(&self) -> Option<Result<&R, &E>> {
+        match self {
+            Self::Response(response) => Some(Ok(response)),
+            Self::Error(error) => Some(Err(error)),
+            Self::Late => None,
+        }
+    }
 }
 
 /// [`call`] for a [`Protocol`].
@@ -152,6 +207,22 @@ pub async fn call_with<R, E, F, S>(
     balancer: &LoadBalancer,
     request: &Request<'_>,
     protocol: &impl Protocol<R, E>,
+    send: S,
+) -> Result<Answered<R>, CallError<E>>
+where
+    E: fmt::Display,
+    S: FnMut(&Choice, u32) -> Option<F>,
+    F: Future<Output = Result<R, E>>,
+{
+    call_first(balancer, request, protocol, None, send).await
+}
+
+/// The same, whose first attempt goes to an instance that somebody named, if somebody did.
+pub(crate) async fn call_first<R, E, F, S>(
+    balancer: &LoadBalancer,
+    request: &Request<'_>,
+    protocol: &impl Protocol<R, E>,
+    first: Option<Anchor>,
     send: S,
 ) -> Result<Answered<R>, CallError<E>>
 where
@@ -172,14 +243,14 @@ where
         .enabled
         .then(|| balancer.service_state().adaptive_throttle(adaptive.k, adaptive.window, adaptive.floor));
     let Some(throttle) = throttle else {
-        return attempts(balancer, request, protocol, send, &calls, running).await.0;
+        return attempts(balancer, request, protocol, first, send, &calls, running).await.0;
     };
     if !throttle.admits(balancer.chance()) {
         let error = CallError::throttled(service);
         running.fail(&error);
         return Err(error);
     }
-    let (result, outcome) = attempts(balancer, request, protocol, send, &calls, running).await;
+    let (result, outcome) = attempts(balancer, request, protocol, first, send, &calls, running).await;
     // A call that reached nobody says nothing of the service.
     if let Some(outcome) = outcome.filter(|outcome| *outcome != Outcome::Cancelled) {
         throttle.ended(!outcome.is_bad());
@@ -192,6 +263,8 @@ async fn attempts<R, E, F, S>(
     balancer: &LoadBalancer,
     request: &Request<'_>,
     protocol: &impl Protocol<R, E>,
+    // Where the next attempt goes, if it is to go to a certain instance.
+    mut again: Option<Anchor>,
     mut send: S,
     calls: &CallSettings,
     mut running: Running,
@@ -206,7 +279,7 @@ where
     let throttle = retry_throttle(balancer, calls);
     let mut ended: Option<Outcome> = None;
     let mut busy = Busy::default();
-    let mut plan = Plan::new(retry, request.method());
+    let mut plan = Plan::new(retry, request.method()).with_unsent(protocol.unsent_goes_to());
     if retry.enabled {
         balancer.service_state().deposit();
     }
@@ -215,8 +288,6 @@ where
     let mut dead = Tried::new();
     let mut names: Vec<ServiceInstance> = Vec::new();
     let mut last: Option<Last<R, E>> = None;
-    // Where the next attempt goes, if it is to go to the same instance.
-    let mut again: Option<Anchor> = None;
     let mut unreached = false;
     loop {
         let same = again.is_some();
@@ -262,30 +333,24 @@ where
         }
         // The response of the attempt before, if that is what is repeated, is given up now.
         drop(last.take());
-        let outcome;
-        match attempt.instrument(span).await {
-            Ok(response) => {
-                outcome = protocol.outcome(Ok(&response));
-                running.answered(outcome, || protocol.headers(&response));
-                last = Some(Last::Response(response));
-            }
-            Err(error) => {
-                outcome = protocol.outcome(Err(&error));
-                last = Some(Last::Error(error));
-            }
+        let left = Last::of(attempt.instrument(span), retry.per_try_timeout).await;
+        let outcome = left.result().map_or(Outcome::Failure(Failure::Timeout), |left| protocol.outcome(left));
+        let push_back = left.result().map_or(PushBack::None, |left| protocol.push_back(left));
+        if let Last::Response(response) = &left {
+            running.answered(outcome, || protocol.headers(response));
         }
-        ended = Some(outcome);
+        (last, ended) = (Some(left), Some(outcome));
         if let Some(throttle) = &throttle {
             throttle.hear(outcome);
         }
-        let pause = plan.pause(|| balancer.chance());
-        let left = protocol.deadline().map(|end| end.saturating_duration_since(Instant::now()));
+        let pause = push_back.pause().or_else(|| plan.pause(|| balancer.chance()));
         // Before the budget is asked: what is not repeated costs nothing.
-        let late = left.is_some_and(|left| left <= pause.unwrap_or_default());
-        let step = if late {
+        let step = if push_back.forbids() || is_late(protocol.deadline(), pause) {
             Step::Stop
         } else {
-            plan.after(outcome, || withdraw(balancer, calls, outcome, throttle.as_ref()))
+            plan.after(outcome, protocol.is_retryable(outcome), || {
+                withdraw(balancer, calls, outcome, throttle.as_ref())
+            })
         };
         unreached = outcome == Outcome::Failure(Failure::Connect);
         if let Some(choice) = running.open() {
@@ -307,6 +372,11 @@ where
             tokio::time::sleep(pause).await;
         }
     }
+}
+
+/// Whether nothing is left of the time of a call after this pause.
+fn is_late(end: Option<Instant>, pause: Option<Duration>) -> bool {
+    end.is_some_and(|end| end.saturating_duration_since(Instant::now()) <= pause.unwrap_or_default())
 }
 
 /// The throttle of retries that the properties ask for.
@@ -389,6 +459,11 @@ fn finish<R, E: fmt::Display>(
         Some(Last::Error(error)) => {
             running.fail(&error);
             Err(CallError::call(service, tried, error))
+        }
+        Some(Last::Late) => {
+            let error = CallError::late(service, tried);
+            running.fail(&error);
+            Err(error)
         }
         None => {
             let error = CallError::unsendable(service);

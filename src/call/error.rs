@@ -18,6 +18,8 @@ enum Kind<E> {
     Throttled(ServiceId),
     Unsendable(ServiceId),
     Refused(BuildError),
+    /// No balancer for it: of this zone, if that is why, and the zones that there are.
+    Nowhere(Option<String>, Vec<String>),
 }
 
 impl<E> CallError<E> {
@@ -40,6 +42,12 @@ impl<E> CallError<E> {
         Self(Box::new(Kind::Call { service: service.clone(), tried, outcomes, error }))
     }
 
+    /// The time of the last attempt was up.
+    pub(super) fn late(service: &ServiceId, tried: Vec<ServiceInstance>) -> Self {
+        let service = service.clone();
+        Self(Box::new(Kind::Call { service, tried, outcomes: Vec::new(), error: None }))
+    }
+
     /// The client refused it by itself.
     pub(super) fn throttled(service: &ServiceId) -> Self {
         Self(Box::new(Kind::Throttled(service.clone())))
@@ -51,6 +59,15 @@ impl<E> CallError<E> {
 
     pub(super) fn unsendable(service: &ServiceId) -> Self {
         Self(Box::new(Kind::Unsendable(service.clone())))
+    }
+
+    /// There is no balancer that may get it.
+    pub(super) fn nowhere(zone: Option<String>, zones: Vec<String>) -> Self {
+        Self(Box::new(Kind::Nowhere(zone, zones)))
+    }
+
+    pub(super) fn is_unsendable(&self) -> bool {
+        matches!(&*self.0, Kind::Unsendable(_))
     }
 
     /// The service has no balancer.
@@ -83,6 +100,12 @@ impl<E> CallError<E> {
     /// Whether an [`AdaptiveThrottle`](crate::call::AdaptiveThrottle) refused the call, so that nothing was sent.
     pub fn is_throttled(&self) -> bool {
         matches!(&*self.0, Kind::Throttled(_))
+    }
+
+    /// Whether none of the balancers of a [`ZoneAware`](crate::call::ZoneAware) cluster may get the call: there is none, or
+    /// none with anybody in use in the zone that it insists on.
+    pub fn is_nowhere(&self) -> bool {
+        matches!(&*self.0, Kind::Nowhere(..))
     }
 
     /// Whether the instance did its work and the error is the call's own (not found, not allowed, not valid): another
@@ -150,6 +173,14 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
                     "a call to service {service:?} was not sent: too few of the last ones were accepted"
                 )
             }
+            Kind::Nowhere(None, _) => f.write_str("a call was not sent: there is no balancer for it"),
+            Kind::Nowhere(Some(zone), zones) => {
+                write!(
+                    f,
+                    "a call was not sent: it must stay in zone {zone:?}, where nobody is in use; zones: "
+                )?;
+                f.write_str(&if zones.is_empty() { "none".to_owned() } else { zones.join(", ") })
+            }
             Kind::Unsendable(service) => {
                 write!(f, "a call to service {service:?} could not be made into a request")
             }
@@ -170,6 +201,7 @@ impl<E: fmt::Debug> fmt::Debug for CallError<E> {
                 .field("outcomes", outcomes)
                 .field("error", error)
                 .finish(),
+            Kind::Nowhere(zone, zones) => f.debug_tuple("Nowhere").field(zone).field(zones).finish(),
             Kind::Unsendable(service) => f.debug_tuple("Unsendable").field(service).finish(),
         }
     }
@@ -180,7 +212,7 @@ impl<E: Error + 'static> Error for CallError<E> {
         match &*self.0 {
             Kind::Choose(error) => error.source(),
             Kind::Call { error, .. } => error.as_ref().map(|error| error as _),
-            Kind::Unsendable(_) | Kind::Refused(_) | Kind::Throttled(_) => None,
+            Kind::Unsendable(_) | Kind::Refused(_) | Kind::Throttled(_) | Kind::Nowhere(..) => None,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! on it. What is repeated is told by [`RetryProperties`](crate::config::RetryProperties).
 //!
 //! A [`Strategy`] is told in code what to do with one call, over the same closures: [`Failover`], [`Failfast`], [`Hedging`],
-//! [`Forking`], [`Available`]; [`Broadcast`] calls every instance, [`Merge`] several groups of them, [`Failback`], [`Failsafe`] and [`Fallback`] change what the caller gets.
+//! [`Forking`], [`Available`]; [`Broadcast`] calls every instance, [`Merge`] several groups of them, [`ZoneAware`] one of several balancers, [`Failback`], [`Failsafe`] and [`Fallback`] change what the caller gets.
 //! The [guide](crate::guide::calls#strategies) compares them.
 
 mod attempts;
@@ -14,11 +14,13 @@ mod plan;
 mod running;
 mod strategy;
 
+#[cfg(feature = "reqwest")]
+pub(crate) use attempts::call_first;
 pub use attempts::{Answered, Protocol, PushBack, call, call_with};
 pub use error::CallError;
 pub use strategy::{
-    Attempt, Available, Broadcast, Failback, Failfast, Failover, Failsafe, Fallback, Forking, Hedging, Merge,
-    Reply, Strategy, Throttled,
+    Attempt, Available, Broadcast, Failback, Failfast, Failover, Failsafe, Fallback, Forking, Hedging,
+    Member, Merge, Reply, Sticky, Strategy, Throttled, ZoneAware,
 };
 
 pub use crate::state::{AdaptiveThrottle, RetryThrottle};

@@ -22,6 +22,8 @@ pub(super) struct Plan<'a> {
     retry: &'a RetryProperties,
     /// Whether its method may be repeated.
     repeatable: bool,
+    /// To how many other instances it goes if it was never sent, whatever the properties say.
+    unsent: u32,
     /// More attempts so far on this instance.
     same: u32,
     /// Instances so far after the first.
@@ -33,14 +35,23 @@ impl<'a> Plan<'a> {
     pub(super) fn new(retry: &'a RetryProperties, method: Option<&str>) -> Self {
         let safe = method.is_some_and(|method| matches!(method, "GET" | "HEAD" | "OPTIONS"));
         let repeatable = retry.enabled && (safe || retry.retry_on_all_operations);
-        Self { retry, repeatable, same: 0, next: 0, retries: 0 }
+        Self { retry, repeatable, unsent: 1, same: 0, next: 0, retries: 0 }
     }
 
-    /// The step after an attempt that ended so. `take` takes a retry from the budget of the service; it is not
+    /// The same for a call that goes to so many other instances, as long as it was never sent (default: 1).
+    pub(super) fn with_unsent(self, instances: u32) -> Self {
+        Self { unsent: instances, ..self }
+    }
+
+    /// The step after an attempt that ended so; `may` is what the protocol says of it, if it does. `take` takes a retry from the budget of the service; it is not
     /// asked for another instance after one that heard nothing, nor if anything else stands against the retry.
-    pub(super) fn after(&mut self, outcome: Outcome, take: impl Fn() -> bool) -> Step {
+    pub(super) fn after(&mut self, outcome: Outcome, may: Option<bool>, take: impl Fn() -> bool) -> Step {
         let never_sent = outcome == Outcome::Failure(Failure::Connect);
-        let step = if !self.is_retryable(outcome) {
+        let retryable = match may {
+            Some(may) => may && self.retry.enabled,
+            None => self.is_retryable(outcome),
+        };
+        let step = if !retryable {
             Step::Stop
         } else if self.same < self.retry.max_retries_on_same_service_instance {
             Step::Same
@@ -51,10 +62,11 @@ impl<'a> Plan<'a> {
         };
         let step = match step {
             // Whatever the method and the properties: nothing was sent, so nothing can happen twice.
-            Step::Stop if never_sent && self.next == 0 => Step::Next,
+            Step::Stop if never_sent && self.next < self.unsent => Step::Next,
             // The same instance again is a retry in any case; another one costs nothing if this one heard nothing.
             Step::Same if !take() => {
-                let goes_on = self.next == 0 || self.next < self.retry.max_retries_on_next_service_instance;
+                let most = self.unsent.max(self.retry.max_retries_on_next_service_instance);
+                let goes_on = self.next < most;
                 if never_sent && goes_on { Step::Next } else { Step::Stop }
             }
             Step::Next if !never_sent && !take() => Step::Stop,
@@ -131,7 +143,7 @@ mod tests {
 
     fn steps(retry: &RetryProperties, method: &str, outcome: Outcome) -> Vec<Step> {
         let mut plan = Plan::new(retry, Some(method));
-        std::iter::from_fn(|| Some(plan.after(outcome, || true)).filter(|step| *step != Step::Stop))
+        std::iter::from_fn(|| Some(plan.after(outcome, None, || true)).filter(|step| *step != Step::Stop))
             .take(100)
             .collect()
     }
@@ -166,8 +178,8 @@ mod tests {
         ] {
             assert_eq!(steps(retry, method, outcome).len(), usize::from(retried), "{method} {outcome}");
         }
-        assert!(Plan::new(&all, None).after(RESET, || true) == Step::Next);
-        assert!(Plan::new(&safe, None).after(RESET, || true) == Step::Stop);
+        assert!(Plan::new(&all, None).after(RESET, None, || true) == Step::Next);
+        assert!(Plan::new(&safe, None).after(RESET, None, || true) == Step::Stop);
         let any = safe.with_retry_on_all_exceptions(true);
         assert_eq!(steps(&any, "GET", Outcome::Failure(Failure::Other)), [Step::Next]);
     }
@@ -182,17 +194,37 @@ mod tests {
         // A second instance that was reached and broke off is a retry, which a POST does not get.
         let retry = retry(0, 1);
         let mut plan = Plan::new(&retry, Some("POST"));
-        assert_eq!(plan.after(REFUSED, || unreachable!("nothing was sent")), Step::Next);
-        assert_eq!(plan.after(RESET, || true), Step::Stop);
+        assert_eq!(plan.after(REFUSED, None, || unreachable!("nothing was sent")), Step::Next);
+        assert_eq!(plan.after(RESET, None, || true), Step::Stop);
+        // A protocol may say that it goes to more.
+        let mut plan = Plan::new(&retry, Some("POST")).with_unsent(3);
+        let steps = [(); 4].map(|()| plan.after(REFUSED, None, || unreachable!("nothing was sent")));
+        assert_eq!(steps, [Step::Next, Step::Next, Step::Next, Step::Stop]);
     }
 
     #[test]
     fn a_budget_that_is_used_up_stops_what_was_sent() {
         let retry = retry(1, 1);
-        assert_eq!(Plan::new(&retry, Some("GET")).after(RESET, || false), Step::Stop);
+        assert_eq!(Plan::new(&retry, Some("GET")).after(RESET, None, || false), Step::Stop);
         // To another instance what was never sent goes in any case, but not to the same one again.
         let mut plan = Plan::new(&retry, Some("GET"));
-        assert_eq!([(); 2].map(|()| plan.after(REFUSED, || false)), [Step::Next, Step::Stop]);
+        assert_eq!([(); 2].map(|()| plan.after(REFUSED, None, || false)), [Step::Next, Step::Stop]);
+    }
+
+    #[test]
+    fn a_protocol_may_know_better_than_the_properties() {
+        let (properties, code) = (retry(0, 2), Outcome::Grpc(14));
+        let mut plan = Plan::new(&properties, Some("POST"));
+        assert_eq!(
+            [(); 3].map(|()| plan.after(code, Some(true), || true)),
+            [Step::Next, Step::Next, Step::Stop]
+        );
+        assert_eq!(Plan::new(&properties, Some("POST")).after(code, Some(true), || false), Step::Stop);
+        assert_eq!(Plan::new(&properties, Some("POST")).after(code, None, || true), Step::Stop);
+        assert_eq!(Plan::new(&properties, Some("GET")).after(RESET, Some(false), || true), Step::Stop);
+        assert_eq!(Plan::new(&properties, Some("POST")).after(REFUSED, Some(false), || true), Step::Next);
+        let off = properties.clone().with_enabled(false);
+        assert_eq!(Plan::new(&off, Some("POST")).after(code, Some(true), || true), Step::Stop);
     }
 
     #[test]
@@ -217,6 +249,6 @@ mod tests {
         let on = off.with_backoff(even);
         let mut plan = Plan::new(&on, Some("GET"));
         assert_eq!(plan.pause(|| 7), Some(ms(5)));
-        assert_eq!((plan.after(RESET, || true), plan.pause(|| 7)), (Step::Next, Some(ms(10))));
+        assert_eq!((plan.after(RESET, None, || true), plan.pause(|| 7)), (Step::Next, Some(ms(10))));
     }
 }

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -6,6 +7,7 @@ use http::HeaderMap;
 use super::{Choice, Outcome, Track};
 use crate::ServiceInstance;
 use crate::report::LoadReport;
+use crate::state::InstanceState;
 
 /// Who hears of the end of a call beside the instance.
 pub(crate) trait Ending: Send + Sync {
@@ -35,8 +37,14 @@ impl Lease {
         self.0.as_ref().map(|held| held.choice.instance())
     }
 
+    /// The state of the instance.
+    #[cfg_attr(not(feature = "reqwest"), allow(dead_code))]
+    pub(crate) fn state(&self) -> Option<&Arc<InstanceState>> {
+        self.0.as_ref().map(|held| held.choice.shared_state())
+    }
+
     /// The instance answered, though the call goes on.
-    pub(super) fn answered(&mut self, outcome: Outcome) {
+    pub(crate) fn answered(&mut self, outcome: Outcome) {
         if let Some(held) = &mut self.0 {
             held.choice.answered(outcome);
         }
@@ -57,7 +65,7 @@ impl Lease {
     }
 
     /// The same for its trailers.
-    pub(super) fn hear_trailers(&self, trailers: &HeaderMap) {
+    pub(crate) fn hear_trailers(&self, trailers: &HeaderMap) {
         if let Some(held) = &self.0 {
             held.choice.hear_more(trailers);
         }

@@ -39,6 +39,10 @@ pub(crate) fn is_of_the_request(error: &(dyn Error + 'static)) -> bool {
 
 /// What one link of the chain says.
 fn failure_at(error: &(dyn Error + 'static)) -> Option<Failure> {
+    #[cfg(feature = "tower")]
+    if let Some(error) = error.downcast_ref::<super::tower::Error>() {
+        return Some(error.failure().unwrap_or(Failure::Other));
+    }
     if let Some(error) = error.downcast_ref::<legacy::Error>() {
         return error.is_connect().then_some(Failure::Connect);
     }

@@ -56,6 +56,16 @@ impl<C: Clone> Pools<C> {
         service.pool.client(balancer, state, || make(*service.connect_timeout.lock()))
     }
 
+    /// Lets go of the clients of instances that left the list of this balancer.
+    #[cfg(feature = "tonic014")]
+    pub(crate) fn keep_in_step(&self, balancer: &LoadBalancer) {
+        if let Some(service) = self.services.load().get(balancer.service_id())
+            && balancer.owns(&service.pool.owner)
+        {
+            service.pool.keep_in_step(balancer);
+        }
+    }
+
     /// A pool for a balancer that has none; pools whose balancers are gone go too.
     #[cold]
     fn add(&self, balancers: &LoadBalancers, balancer: &LoadBalancer) -> Arc<Service<C>> {
@@ -122,7 +132,7 @@ impl<C: Clone> Pool<C> {
         Ok(kept)
     }
 
-    fn keep_in_step(&self, balancer: &LoadBalancer) {
+    pub(crate) fn keep_in_step(&self, balancer: &LoadBalancer) {
         let Some(list) = balancer.snapshot() else { return };
         if self.version.swap(list.version(), Ordering::Relaxed) == list.version() {
             return;

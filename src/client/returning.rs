@@ -64,6 +64,7 @@ impl<B: Body> Home<B> {
     }
 }
 
+#[cfg(feature = "tower")]
 impl<B: Body> Returning<B> {
     /// A body that is sent once.
     pub(crate) fn once(body: B) -> Self {

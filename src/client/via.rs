@@ -1,6 +1,6 @@
 use crate::ServiceInstance;
 
-/// The instance that answered, in the extensions of a response.
+/// The instance that answered, in the extensions of a response; that of the last attempt, in an error of the reqwest client.
 ///
 /// ```
 /// use evenkeel::client::Via;

@@ -10,6 +10,7 @@ use super::health::HealthCheckProperties;
 use super::outlier::OutlierDetectionProperties;
 use super::overrides::Override;
 use super::policy::PolicyOptions;
+use super::pre_connection::PreConnectionProperties;
 use super::retry::RetryProperties;
 use super::setters::setters;
 use super::slow_start::SlowStartProperties;
@@ -90,6 +91,8 @@ pub struct LoadBalancerProperties {
     pub outlier_detection: OutlierDetectionProperties,
     /// How an instance comes into use.
     pub slow_start: SlowStartProperties,
+    /// How new instances are connected before they get calls.
+    pub pre_connection: PreConnectionProperties,
     /// Retries of a call.
     pub retry: RetryProperties,
     /// Headers that tell an instance the logical address.
@@ -127,6 +130,12 @@ pub struct LoadBalancerProperties {
     /// Longest that a connection may take to open; above zero. Default: 1 s.
     #[serde(with = "duration::text")]
     pub connect_timeout: Duration,
+    /// Longest that an instance may send nothing, before its answer and within it; above zero. Default: unset, no limit.
+    #[serde(with = "duration::optional_text")]
+    pub read_timeout: Option<Duration>,
+    /// The name by which the certificates of instances are verified whose host is an IP address; metadata `tls-name` of an
+    /// instance comes before it. Default: unset, and then certificates have to name the address.
+    pub tls_name: Option<String>,
     /// Pauses between failed attempts.
     pub backoff: BackoffProperties,
     /// Whether an `https` request may go to an instance that is not secure. Default: `false`.
@@ -188,6 +197,7 @@ impl LoadBalancerProperties {
             } else {
                 SlowStartProperties::default()
             },
+            pre_connection: PreConnectionProperties::default(),
             retry: RetryProperties::default(),
             x_forwarded: XForwardedProperties::default(),
             stats: StatsProperties::default(),
@@ -208,6 +218,8 @@ impl LoadBalancerProperties {
             choose_timeout: Duration::from_secs(5),
             wait_for_instances: Duration::ZERO,
             connect_timeout: Duration::from_secs(1),
+            read_timeout: None,
+            tls_name: None,
             backoff: BackoffProperties::default(),
             allow_downgrade: false,
             host_header: HostHeader::default(),
@@ -273,6 +285,8 @@ impl LoadBalancerProperties {
         with_outlier_detection(outlier_detection: OutlierDetectionProperties) = outlier_detection;
         /// Sets how an instance comes into use. Default: at once; within 60 s under `modern`.
         with_slow_start(slow_start: SlowStartProperties) = slow_start;
+        /// Sets how new instances are connected before they get calls. Default: not at all.
+        with_pre_connection(pre_connection: PreConnectionProperties) = pre_connection;
         /// Sets the retries of a call.
         with_retry(retry: RetryProperties) = retry;
         /// Sets the headers that tell an instance the logical address.
@@ -305,6 +319,11 @@ impl LoadBalancerProperties {
         with_wait_for_instances(wait_for_instances: Duration) = wait_for_instances;
         /// Sets the longest that a connection may take to open. Default: 1 s.
         with_connect_timeout(connect_timeout: Duration) = connect_timeout;
+        /// Sets the longest that an instance may send nothing; `None`, the default, is no limit.
+        with_read_timeout(read_timeout: impl Into<Option<Duration>>) = read_timeout.into();
+        /// Sets the name by which certificates of IP addresses are verified; blank means unset, and so does what is no name
+        /// of a host. Default: unset.
+        with_tls_name(tls_name: impl AsRef<str>) = super::read::host_name(tls_name.as_ref());
         /// Sets the pauses between failed attempts. Default: 1 s doubling to 30 s.
         with_backoff(backoff: BackoffProperties) = backoff;
         /// Sets whether an `https` request may go to an instance that is not secure. Default: `false`.

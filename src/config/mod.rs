@@ -82,6 +82,7 @@ mod outlier;
 mod overrides;
 mod placeholder;
 mod policy;
+mod pre_connection;
 mod properties;
 mod read;
 #[cfg(feature = "config")]
@@ -128,7 +129,10 @@ pub use outlier::{
 };
 pub use overrides::{Override, OverrideAction, OverrideEnd};
 pub use policy::PolicyOptions;
+pub use pre_connection::PreConnectionProperties;
 pub use properties::Properties;
+#[cfg(feature = "reqwest")]
+pub(crate) use read::host_name;
 #[cfg(feature = "gateway")]
 pub(crate) use read::{comma_list, flag};
 #[cfg(feature = "config")]

@@ -8,8 +8,8 @@ use super::outlier::OutlierMode;
 use super::read::{
     Allowed, a_second_or_more, above_zero, aggression, amount, arguments, at_least_one, entries, factor,
     flag, from_one, header_name, metrics, names_of_services, part, part_percent, percent, percent_of_mean,
-    points, port, put, required, retryable, share, span, stages, statuses, token_ratio, tokens, whole,
-    zone_weights,
+    points, port, put, required, retryable, share, span, stages, statuses, tls_name, token_ratio, tokens,
+    whole, zone_weights,
 };
 use super::slow_start::SlowStartCurve;
 use super::subset::SubsetAlgorithm;
@@ -225,6 +225,16 @@ pub(crate) const PROPERTIES: &[Property] = &[
     }),
     one("slow-start.aggression", |to, text| put(&mut to.slow_start.aggression, aggression(text))),
     one("slow-start.min-percent", |to, text| put(&mut to.slow_start.min_percent, part_percent(text))),
+    one("pre-connection.enabled", |to, text| put(&mut to.pre_connection.enabled, flag(text))),
+    one("pre-connection.first-list", |to, text| put(&mut to.pre_connection.first_list, flag(text))),
+    one("pre-connection.path", |to, text| put(&mut to.pre_connection.path, required(text))),
+    one("pre-connection.ratio", |to, text| put(&mut to.pre_connection.ratio, part(text))),
+    one("pre-connection.timeout", |to, text| put(&mut to.pre_connection.timeout, above_zero(text))),
+    one("pre-connection.connect-timeout", |to, text| {
+        put(&mut to.pre_connection.connect_timeout, above_zero(text))
+    }),
+    one("pre-connection.max-retries", |to, text| put(&mut to.pre_connection.max_retries, whole(text))),
+    one("pre-connection.concurrency", |to, text| put(&mut to.pre_connection.concurrency, from_one(text))),
     one("retry.enabled", |to, text| put(&mut to.retry.enabled, flag(text))),
     one("retry.retry-on-all-operations", |to, text| put(&mut to.retry.retry_on_all_operations, flag(text))),
     one("retry.retry-on-all-exceptions", |to, text| put(&mut to.retry.retry_on_all_exceptions, flag(text))),
@@ -241,6 +251,7 @@ pub(crate) const PROPERTIES: &[Property] = &[
     one("retry.backoff.min-backoff", |to, text| put(&mut to.retry.backoff.min_backoff, span(text))),
     one("retry.backoff.max-backoff", |to, text| put(&mut to.retry.backoff.max_backoff, span(text).map(Some))),
     one("retry.backoff.jitter", |to, text| put(&mut to.retry.backoff.jitter, part(text))),
+    one("retry.per-try-timeout", |to, text| put(&mut to.retry.per_try_timeout, above_zero(text).map(Some))),
     one("retry.budget.percent", |to, text| put(&mut to.retry.budget.percent, whole(text))),
     one("retry.budget.min-per-second", |to, text| put(&mut to.retry.budget.min_per_second, whole(text))),
     one("retry.throttle.enabled", |to, text| put(&mut to.retry.throttle.enabled, flag(text))),
@@ -269,6 +280,8 @@ pub(crate) const PROPERTIES: &[Property] = &[
     one("choose-timeout", |to, text| put(&mut to.choose_timeout, span(text))),
     one("wait-for-instances", |to, text| put(&mut to.wait_for_instances, span(text))),
     one("connect-timeout", |to, text| put(&mut to.connect_timeout, above_zero(text))),
+    one("read-timeout", |to, text| put(&mut to.read_timeout, above_zero(text).map(Some))),
+    one("tls-name", |to, text| put(&mut to.tls_name, tls_name(text).map(Some))),
     one("backoff.min", |to, text| put(&mut to.backoff.min, above_zero(text))),
     one("backoff.max", |to, text| put(&mut to.backoff.max, above_zero(text))),
     one("allow-downgrade", |to, text| put(&mut to.allow_downgrade, flag(text))),

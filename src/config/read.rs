@@ -70,6 +70,26 @@ pub(crate) fn header_name(text: &str) -> Result<String, Allowed> {
     }
 }
 
+pub(crate) fn tls_name(text: &str) -> Result<String, Allowed> {
+    host_name(text).ok_or("the name of a host as certificates have it, such as orders.example.com")
+}
+
+/// The name of a host in lower case; `None` for anything else, also for an address and a wildcard.
+pub(crate) fn host_name(text: &str) -> Option<String> {
+    let text = text.trim();
+    let name = text.strip_suffix('.').unwrap_or(text);
+    let label = |label: &str| {
+        let ends = label.starts_with('-') || label.ends_with('-');
+        let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        (1..=63).contains(&label.len()) && !ends && label.bytes().all(letter)
+    };
+    // A name whose last part is a number is read as an address by whoever parses a URL.
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let number =
+        last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x") || last.starts_with("0X");
+    (name.len() <= 253 && name.split('.').all(label) && !number).then(|| name.to_ascii_lowercase())
+}
+
 pub(crate) fn stages(to: &mut LoadBalancerProperties, words: &[&str]) -> Result<(), Allowed> {
     let read = |word: &&str| StageName::read(word).ok_or(StageName::ALLOWED);
     put(&mut to.configurations, words.iter().map(read).collect())

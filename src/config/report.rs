@@ -353,7 +353,7 @@ mod tests {
         for name in names.chain([KEYED, "routing"]) {
             let entry = report.get(name).unwrap_or_else(|| panic!("no {name}"));
             // What is not found in the struct would be unset, whatever the default is.
-            let optional = ["zone", "hint", "own-service-id"].contains(&name)
+            let optional = ["zone", "hint", "own-service-id", "read-timeout", "tls-name"].contains(&name)
                 || [
                     "max-share",
                     "warm-start",
@@ -365,7 +365,7 @@ mod tests {
                     "header",
                 ]
                 .iter()
-                .chain(&["query-parameter", "path-segment", "max-backoff", "prefix"])
+                .chain(&["query-parameter", "path-segment", "max-backoff", "prefix", "per-try-timeout"])
                 .chain(&["cookie", "query", "attribute", "min-ring-size", "balance-factor", "active-limit"])
                 .any(|last| name.ends_with(&format!(".{last}")));
             assert_eq!(entry.value == UNSET, optional, "{name} = {}", entry.value);

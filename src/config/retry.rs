@@ -120,6 +120,9 @@ pub struct RetryProperties {
     pub avoid_previous_instance: bool,
     /// Pauses between attempts. Default: none.
     pub backoff: RetryBackoffProperties,
+    /// The longest that one attempt may take until its answer begins; above zero. Default: unset, no limit.
+    #[serde(with = "duration::optional_text")]
+    pub per_try_timeout: Option<Duration>,
     /// The limit of retries over all calls of the service.
     pub budget: RetryBudgetProperties,
     /// gRPC's limit of retries, by failures in a row. Default: off.
@@ -144,6 +147,7 @@ impl Default for RetryProperties {
             ],
             avoid_previous_instance: true,
             backoff: RetryBackoffProperties::default(),
+            per_try_timeout: None,
             budget: RetryBudgetProperties::default(),
             throttle: RetryThrottleProperties::default(),
             adaptive_throttle: AdaptiveThrottleProperties::default(),
@@ -185,6 +189,8 @@ impl RetryProperties {
         with_avoid_previous_instance(avoid_previous_instance: bool) = avoid_previous_instance;
         /// Sets the pauses between attempts. Default: none.
         with_backoff(backoff: RetryBackoffProperties) = backoff;
+        /// Sets the longest that one attempt may take until its answer begins; `None`, the default, is no limit.
+        with_per_try_timeout(per_try_timeout: impl Into<Option<Duration>>) = per_try_timeout.into();
         /// Sets the limit of retries over all calls of the service.
         with_budget(budget: RetryBudgetProperties) = budget;
         /// Sets gRPC's limit of retries. Default: off.

@@ -63,6 +63,17 @@ impl Target {
         }
     }
 
+    /// The same with another host.
+    #[cfg_attr(not(feature = "reqwest"), allow(dead_code))]
+    pub(crate) fn with_host(mut self, host: &str) -> Self {
+        let port = self.authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
+        self.authority = match port {
+            Some((_, port)) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        };
+        self
+    }
+
     /// The URL of `path_and_query`, whose bytes stay as they are; a missing leading slash is added.
     pub fn url(&self, path_and_query: &str) -> String {
         let slash = if path_and_query.starts_with('/') { "" } else { "/" };

@@ -63,6 +63,10 @@ pub enum ChangeKind {
     Ejected,
     /// It is no longer.
     Returned,
+    /// New instances are connected before they get calls.
+    Connecting,
+    /// They are connected, or get calls all the same.
+    Connected,
     /// Too few instances are well, so that all are used.
     PanicOn,
     /// Enough are well.
@@ -102,6 +106,8 @@ impl ChangeKind {
             Self::CheckPassed => "check-passed",
             Self::Ejected => "ejected",
             Self::Returned => "returned",
+            Self::Connecting => "connecting",
+            Self::Connected => "connected",
             Self::PanicOn => "panic-on",
             Self::PanicOff => "panic-off",
             Self::ZoneMode => "zone-mode",

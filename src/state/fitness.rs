@@ -10,6 +10,9 @@ const STATE: u8 = 3;
 const WARMING: u8 = 4;
 /// It is ejected, and used all the same: too few are left. Its state is that of one in use.
 const PARDONED: u8 = 8;
+/// It is out of use only until a connection to it is open; its state is that of one that is skipped, so that a pick sees no
+/// difference. No timer and no failure moves it: its hold ends, or a call that went to it anyway is answered.
+const HELD: u8 = 16;
 
 /// Whether an instance may be picked, in one byte that a pick reads beside the counter it writes.
 ///
@@ -18,6 +21,8 @@ const PARDONED: u8 = 8;
 ///                     ^                             ^                  |  |
 ///                     |                             +---(cancelled)----+  |
 ///                     +----------------------fail------------------------+
+///
+/// usable --hold--> held --(connected, or no longer waited for; an answer)--> usable
 /// ```
 #[derive(Debug)]
 pub(crate) struct Fitness(AtomicU8);
@@ -40,6 +45,8 @@ pub(crate) enum Use {
     Skipped,
     ProbeDue,
     Probing,
+    /// A connection to it is being opened.
+    Connecting,
 }
 
 impl Default for Fitness {
@@ -105,22 +112,41 @@ impl Fitness {
 
     /// How it may be used, for reports.
     pub(crate) fn in_use(&self) -> Use {
-        match self.0.load(Ordering::Relaxed) & STATE {
+        match self.0.load(Ordering::Relaxed) & (STATE | HELD) {
             USABLE => Use::Usable,
             SKIPPED => Use::Skipped,
             PROBE_DUE => Use::ProbeDue,
-            _ => Use::Probing,
+            PROBING => Use::Probing,
+            _ => Use::Connecting,
         }
     }
 
-    /// Whether it is out of use, waiting for a probe included.
+    /// It is out of use until a connection to it is open; only one that is in use is held.
+    pub(crate) fn hold(&self) -> bool {
+        let next = |byte: u8| (byte & (STATE | PARDONED) == USABLE).then_some(byte | SKIPPED | HELD);
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next).is_ok()
+    }
+
+    /// It is held no longer; whether it was.
+    pub(crate) fn end_hold(&self) -> bool {
+        let next = |byte: u8| (byte & HELD != 0).then_some(byte & WARMING | USABLE);
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next).is_ok()
+    }
+
+    /// Whether it is held.
+    pub(crate) fn is_held(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & HELD != 0
+    }
+
+    /// Whether it is out of use, waiting for a probe or a connection included.
     pub(crate) fn is_skipped(&self) -> bool {
         self.0.load(Ordering::Relaxed) & STATE != USABLE
     }
 
     /// One that is ejected is used all the same; whether it was out of use.
     pub(crate) fn pardon(&self) -> bool {
-        let next = |byte: u8| (byte & STATE == SKIPPED).then_some(byte & WARMING | PARDONED | USABLE);
+        let next =
+            |byte: u8| (byte & (STATE | HELD) == SKIPPED).then_some(byte & WARMING | PARDONED | USABLE);
         self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next).is_ok()
     }
 
@@ -151,7 +177,7 @@ impl Fitness {
     }
 
     fn step(&self, from: u8, to: u8) -> bool {
-        let next = |byte: u8| (byte & STATE == from).then_some(byte & WARMING | to);
+        let next = |byte: u8| (byte & (STATE | HELD) == from).then_some(byte & WARMING | to);
         self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next).is_ok()
     }
 }
@@ -191,6 +217,28 @@ mod tests {
         assert!(fitness.pardon() && fitness.end_pardon(false) && fitness.is_plain());
         assert!(fitness.fail(false) && fitness.pardon() && fitness.fail(false), "it cannot be reached");
         assert!(fitness.is_skipped() && !fitness.is_pardoned());
+    }
+
+    #[test]
+    fn one_that_is_held_is_moved_by_nothing_but_its_end_and_an_answer() {
+        let fitness = Fitness::default();
+        fitness.set_warming(true);
+        assert!(!fitness.is_held() && fitness.hold() && !fitness.hold());
+        assert!(!fitness.fits() && fitness.is_skipped() && fitness.is_held());
+        assert_eq!(fitness.claim(), Claim::Taken);
+        assert!(fitness.claim_anyway(), "the outcome of a call that goes to it anyway matters");
+        assert!(!fitness.fail(false) && !fitness.fail(true) && !fitness.pardon());
+        fitness.probe_due();
+        fitness.release();
+        assert_eq!(fitness.in_use(), Use::Connecting);
+        assert!(fitness.end_hold() && !fitness.end_hold());
+        assert!(fitness.fits() && fitness.is_warming() && !fitness.is_skipped());
+        assert!(fitness.hold() && fitness.restore() && fitness.fits() && !fitness.end_hold());
+        // One that is out already, or used in spite of it, is not held.
+        assert!(fitness.fail(false) && !fitness.hold());
+        assert!(fitness.pardon() && !fitness.hold() && fitness.end_pardon(true));
+        fitness.probe_due();
+        assert!(!fitness.hold() && fitness.in_use() == Use::ProbeDue);
     }
 
     #[test]

@@ -1,3 +1,4 @@
+mod held;
 mod out;
 
 use std::fmt;
@@ -206,8 +207,8 @@ impl InstanceState {
         self.stats.get().map(|stats| &**stats)
     }
 
-    /// Whether it is out of use, because calls could not be sent to it, or since it was ejected; a probing call brings it
-    /// back.
+    /// Whether it is out of use, because calls could not be sent to it, or since it was ejected: a probing call brings it
+    /// back; or since it is new and [being connected](Self::is_connecting).
     pub fn is_skipped(&self) -> bool {
         self.fitness.is_skipped()
     }

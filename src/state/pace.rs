@@ -311,7 +311,9 @@ mod tests {
             starts in proptest::collection::vec((0_u64..1 << 42, proptest::bool::ANY), 1..40),
         ) {
             let pace = Pace::default();
-            starts.iter().for_each(|(start, _)| pace.enter(*start));
+            for (start, _) in &starts {
+                pace.enter(*start);
+            }
             starts.iter().filter(|(_, ends)| *ends).for_each(|(start, _)| pace.leave(*start));
             let open: Vec<u64> = starts.iter().filter(|(_, ends)| !ends).map(|(start, _)| *start).collect();
             let now = 1_u64 << 42;

@@ -83,6 +83,8 @@ pub(crate) struct Logs {
     pub(crate) outlier: Limit,
     /// Instances are back in use.
     pub(crate) back: Limit,
+    /// New instances were connected.
+    pub(crate) connected: Limit,
     /// The list changed.
     pub(crate) list: Limit,
     pub(crate) weight: Limit,
@@ -104,6 +106,7 @@ impl Default for Logs {
             ejected: Limit::changes(),
             outlier: Limit::faults(),
             back: Limit::changes(),
+            connected: Limit::changes(),
             list: Limit::changes(),
             weight: Limit::changes(),
             stage: Limit::faults(),
@@ -302,7 +305,7 @@ impl ServiceState {
     }
 
     /// Tells the balancer that an instance is out of use, or back.
-    pub(super) fn fitness_changed(&self) {
+    pub(crate) fn fitness_changed(&self) {
         if let Some(sink) = self.sink() {
             sink.fitness_changed();
         }

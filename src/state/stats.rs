@@ -12,42 +12,34 @@ use crate::sync::{AtomicU64, Ordering};
 /// [`Needs::REPORTS`](crate::policy::Needs::REPORTS), without a lock: numbers that are read while a call ends may miss it by
 /// half.
 #[derive(Debug, Default)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Statistics {
-    // First what a pick that looks at two instances reads of each: 64 bytes.
-    good: Sum,
-    bad: Sum,
-    said: Said,
-    window: Window,
+    // First, and in a cache line of its own, what a pick that looks at two instances reads of each.
+    good: AtomicU64,
+    bad: AtomicU64,
+    cpu: Number,
+    /// By its own word, in milliseconds.
+    latency: Number,
+    /// When a picker took it last, on the service's clock; 0 if none did.
+    picked: AtomicU64,
+    window: AtomicU64,
+    /// The root of what an answer takes, in milliseconds, over the window; none before its first answer.
+    root: Number,
+    /// What a failure counts as there, at least, in nanoseconds: as whoever looked last says.
+    failure: AtomicU64,
+    // What an answer writes beside the counts.
+    nanos: [AtomicU64; 2],
+    before: Before,
+    /// When it said last how it is, on its own clock.
+    said: AtomicU64,
     weight: Reported,
-}
-
-/// How many, and how long they took in all, in nanoseconds.
-#[derive(Debug, Default)]
-struct Sum {
-    count: AtomicU64,
-    nanos: AtomicU64,
 }
 
 /// What the sums were when the window began, so that the window is what came since.
 #[derive(Debug, Default)]
-struct Window {
-    /// On the service's clock; 0 before the first look.
-    since: AtomicU64,
-    good: Sum,
-    bad: Sum,
-}
-
-/// What the instance says of itself in Dubbo's terms.
-#[derive(Debug, Default)]
-struct Said {
-    cpu: Number,
-    /// In milliseconds.
-    latency: Number,
-    /// On the instance's clock.
-    at: AtomicU64,
-    /// When a picker took it last, on the service's clock; 0 if none did.
-    picked: AtomicU64,
+struct Before {
+    counts: [AtomicU64; 2],
+    nanos: [AtomicU64; 2],
 }
 
 /// A weight that follows from reports.
@@ -77,22 +69,6 @@ impl Number {
 
     fn set(&self, value: f64) {
         self.0.store(value.to_bits(), Ordering::Relaxed);
-    }
-}
-
-impl Sum {
-    fn add(&self, nanos: u64) {
-        self.count.fetch_add(1, Ordering::Relaxed);
-        self.nanos.fetch_add(nanos, Ordering::Relaxed);
-    }
-
-    fn read(&self) -> Took {
-        Took { count: self.count.load(Ordering::Relaxed), nanos: self.nanos.load(Ordering::Relaxed) }
-    }
-
-    fn set(&self, took: Took) {
-        self.count.store(took.count, Ordering::Relaxed);
-        self.nanos.store(took.nanos, Ordering::Relaxed);
     }
 }
 
@@ -137,62 +113,139 @@ fn real(value: u64) -> f64 {
     value as f64
 }
 
+/// The root of nanoseconds as milliseconds, in single precision: it takes half the time, and a load needs no more.
+#[inline]
+fn root(nanos: f64) -> f64 {
+    #[allow(clippy::cast_possible_truncation)]
+    let millis = (nanos * 1e-6) as f32;
+    f64::from(millis.sqrt())
+}
+
 impl Statistics {
     /// A call ended. Who gave up says nothing of the instance.
     pub(crate) fn ended(&self, outcome: Outcome, took: u64) {
-        match outcome {
-            Outcome::Cancelled => {}
-            _ if outcome.is_failure() => self.bad.add(took),
-            _ => self.good.add(took),
+        let (count, nanos) = match outcome {
+            Outcome::Cancelled => return,
+            _ if outcome.is_failure() => (&self.bad, &self.nanos[1]),
+            _ => (&self.good, &self.nanos[0]),
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        nanos.fetch_add(took, Ordering::Relaxed);
+        // Here and not at each look: a call ends once, and a pick looks at two.
+        if self.window.load(Ordering::Relaxed) != 0 {
+            self.root_of(self.since_then());
         }
+    }
+
+    fn root_of(&self, answers: Answers) {
+        let mean = answers.mean(self.failure.load(Ordering::Relaxed));
+        self.root.set(mean.map_or(f64::NAN, root));
     }
 
     /// Since the instance was first seen.
     pub(crate) fn lifetime(&self) -> Answers {
-        Answers { good: self.good.read(), bad: self.bad.read() }
+        let took = |count: &AtomicU64, nanos: &AtomicU64| Took {
+            count: count.load(Ordering::Relaxed),
+            nanos: nanos.load(Ordering::Relaxed),
+        };
+        Answers { good: took(&self.good, &self.nanos[0]), bad: took(&self.bad, &self.nanos[1]) }
     }
 
-    /// Since the window began, which begins anew when it is older than `period` nanoseconds: that look still gets
-    /// nothing, and so does everybody until the next answer. A look that is `dry` says the same and begins nothing.
-    pub(crate) fn window(&self, now: u64, period: u64, dry: bool) -> Answers {
-        let Window { since, good, bad } = &self.window;
+    /// Since the window began.
+    fn since_then(&self) -> Answers {
         let all = self.lifetime();
-        let began = since.load(Ordering::Relaxed);
-        let step = |from| since.compare_exchange(from, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if began == 0 {
-            let _ = dry || step(0);
-        } else if now.saturating_sub(began) >= period && (dry || step(began)) {
-            if dry {
-                return Answers::default();
-            }
-            good.set(all.good);
-            bad.set(all.bad);
-            return Answers::default();
+        let before = |at: usize| Took {
+            count: self.before.counts[at].load(Ordering::Relaxed),
+            nanos: self.before.nanos[at].load(Ordering::Relaxed),
+        };
+        Answers { good: all.good.since(before(0)), bad: all.bad.since(before(1)) }
+    }
+
+    /// Whether the window goes on, which begins anew when it is older than `period` nanoseconds: then there is nothing in it
+    /// until the next answer. A look that is `dry` says the same and begins nothing.
+    #[inline]
+    fn goes_on(&self, now: u64, period: u64, dry: bool) -> bool {
+        let began = self.window.load(Ordering::Relaxed);
+        if began != 0 && now.saturating_sub(began) < period {
+            return true;
         }
-        Answers { good: all.good.since(good.read()), bad: all.bad.since(bad.read()) }
+        self.begin(began, now, dry)
+    }
+
+    #[cold]
+    fn begin(&self, began: u64, now: u64, dry: bool) -> bool {
+        if dry {
+            return began == 0;
+        }
+        let begun = self.window.compare_exchange(began, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if began == 0 {
+            // What came before the first look is in the first window.
+            self.root_of(self.since_then());
+            return true;
+        }
+        if begun {
+            let all = self.lifetime();
+            for (at, took) in [all.good, all.bad].into_iter().enumerate() {
+                self.before.counts[at].store(took.count, Ordering::Relaxed);
+                self.before.nanos[at].store(took.nanos, Ordering::Relaxed);
+            }
+            self.root.set(f64::NAN);
+            return false;
+        }
+        // Somebody else begins it.
+        true
+    }
+
+    /// The answers of a window of `period` nanoseconds.
+    pub(crate) fn window(&self, now: u64, period: u64, dry: bool) -> Answers {
+        if self.goes_on(now, period, dry) { self.since_then() } else { Answers::default() }
+    }
+
+    /// The root of what an answer takes in milliseconds, over a window of `period` nanoseconds in which a failure counts as
+    /// `failure` nanoseconds at least; without answers in it, over all of them.
+    #[inline]
+    pub(crate) fn root(&self, now: u64, period: u64, failure: u64, dry: bool) -> Option<f64> {
+        let goes_on = self.goes_on(now, period, dry);
+        if self.failure.load(Ordering::Relaxed) == failure
+            && goes_on
+            && let Some(root) = self.root.get()
+        {
+            return Some(root);
+        }
+        self.root_anew(failure, goes_on, dry)
+    }
+
+    #[cold]
+    fn root_anew(&self, failure: u64, goes_on: bool, dry: bool) -> Option<f64> {
+        let seen = if goes_on { self.since_then() } else { Answers::default() };
+        if !dry && self.failure.swap(failure, Ordering::Relaxed) != failure {
+            self.root_of(seen);
+        }
+        let mean = seen.mean(failure).or_else(|| self.lifetime().mean(failure))?;
+        Some(root(mean))
     }
 
     /// A picker took it.
     pub(crate) fn picked(&self, now: u64) {
-        self.said.picked.store(now, Ordering::Relaxed);
+        self.picked.store(now, Ordering::Relaxed);
     }
 
     /// When a picker took it last; 0 if none did.
     pub(crate) fn last_picked(&self) -> u64 {
-        self.said.picked.load(Ordering::Relaxed)
+        self.picked.load(Ordering::Relaxed)
     }
 
     /// The instance tells its processors, and what a call takes it. One that is older than what is known is not heard; a
     /// latency is the mean of what was known and what is told.
     pub(crate) fn told(&self, report: &LoadReport) {
         let newer = |at: u64| (at <= report.server_time).then_some(report.server_time);
-        if self.said.at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, newer).is_err() {
+        if self.said.fetch_update(Ordering::Relaxed, Ordering::Relaxed, newer).is_err() {
             return;
         }
-        self.said.cpu.set(report.cpu_utilization);
+        self.cpu.set(report.cpu_utilization);
         if let Some(took) = report.response_time {
             let took = took.as_secs_f64() * 1e3;
-            self.said.latency.set(0.5 * self.reported_latency().unwrap_or_default() + 0.5 * took);
+            self.latency.set(0.5 * self.reported_latency().unwrap_or_default() + 0.5 * took);
         }
     }
 
@@ -228,12 +281,12 @@ impl Statistics {
 
     /// Calls that ended well since the instance was first seen and its policy asked.
     pub fn successes(&self) -> u64 {
-        self.good.count.load(Ordering::Relaxed)
+        self.good.load(Ordering::Relaxed)
     }
 
     /// Calls that failed: no answer, or a 5xx.
     pub fn failures(&self) -> u64 {
-        self.bad.count.load(Ordering::Relaxed)
+        self.bad.load(Ordering::Relaxed)
     }
 
     /// What a call took on average, failures included; `None` when none has ended.
@@ -244,13 +297,13 @@ impl Statistics {
 
     /// The part of its processors in use, as the instance said last to a policy that goes by it.
     pub fn reported_cpu(&self) -> Option<f64> {
-        self.said.cpu.get()
+        self.cpu.get()
     }
 
     /// What a call takes the instance by its own word, in milliseconds: half of each value is the one before, the other half
     /// what was told (an exponential mean, from 0 on).
     pub fn reported_latency(&self) -> Option<f64> {
-        self.said.latency.get()
+        self.latency.get()
     }
 }
 
@@ -293,6 +346,29 @@ mod tests {
     }
 
     #[test]
+    fn the_root_is_that_of_the_window_at_any_look() {
+        let stats = Statistics::default();
+        let (failure, period) = (S, 30 * S);
+        let root = |now, failure| stats.root(now, period, failure, false);
+        assert_eq!(root(1, failure), None);
+        stats.ended(Outcome::Success, S / 1_000 * 16);
+        assert_eq!(root(2, failure), Some(4.0));
+        // Another policy counts failures otherwise, and the next look knows it.
+        stats.ended(Outcome::Status(503), 1);
+        assert_eq!(root(3, S / 1_000 * 34), Some(5.0));
+        assert_eq!(root(3, S / 1_000 * 84), Some(f64::from(50.0_f32.sqrt())));
+        assert_eq!(root(3, S / 1_000 * 34), Some(5.0));
+        // A report that looks changes nothing, also when the window is over.
+        assert_eq!(stats.root(40 * S, period, S / 1_000 * 84, true), Some(f64::from(50.0_f32.sqrt())));
+        assert_eq!(root(29 * S, S / 1_000 * 34), Some(5.0));
+        // In a new window nothing is known yet, so what was known before holds until the next answer.
+        assert_eq!(root(40 * S, S / 1_000 * 34), Some(5.0));
+        stats.ended(Outcome::Success, S / 1_000 * 64);
+        assert_eq!(root(41 * S, S / 1_000 * 34), Some(8.0));
+        assert_eq!(stats.window(41 * S, period, false).mean(0), Some(64e6));
+    }
+
+    #[test]
     fn dubbo_042_the_mean_of_what_is_told_halves() {
         let stats = Statistics::default();
         let tell = |millis| {
@@ -303,7 +379,7 @@ mod tests {
         exact(tell(100), 50.0);
         exact(tell(10), 30.0);
         for (told, expected) in [(100, 75.0), (5_000, 2_525.0)] {
-            stats.said.latency.set(50.0);
+            stats.latency.set(50.0);
             exact(tell(told), expected);
         }
     }

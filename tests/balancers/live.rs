@@ -55,6 +55,29 @@ async fn calls_in_flight_and_rotations_survive_and_who_is_not_concerned_does_not
     assert_eq!((registry.asked("orders").len(), registry.asked("users").len()), (2, 1), "the new TTL holds");
 }
 
+/// It has no start on the clock: it counts as a call in flight, and not as one of the age of the service.
+#[tokio::test(start_paused = true)]
+async fn a_call_from_before_a_policy_asked_for_latencies_has_no_age() {
+    let (balancers, live, _registry) = start(Properties::default());
+    let old = call(&balancers, "orders").await;
+    support::advance(60.0).await;
+    change(&live, |properties| properties.set("policy", "peak-ewma")).await;
+    let seen = || {
+        let status = balancers.status("orders").unwrap();
+        let row = status.instances.into_iter().find(|row| row.id == old.instance().id());
+        row.map(|row| (row.in_flight, row.latency_ms)).unwrap()
+    };
+    assert_eq!(seen(), (1, None), "nothing is known of its answers");
+    let mut fresh = Vec::new();
+    // The one with the old call is the last to get one while nothing is known of the others either.
+    while seen().0 < 2 {
+        fresh.push(call(&balancers, "orders").await);
+    }
+    support::advance(0.25).await;
+    let (calls, age) = seen();
+    assert!(calls == 2 && age.is_some_and(|age| (age - 250.0).abs() < 1.0), "{calls} calls, {age:?} ms");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_empty_list_keeps_its_short_life_when_properties_change() {
     let registry = SimpleDiscovery::new();

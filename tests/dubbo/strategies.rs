@@ -5,12 +5,13 @@ use std::future::Future;
 
 use evenkeel::call::{
     Answered, Attempt, Available, Broadcast, CallError, Failfast, Failover, Failsafe, Fallback, Forking,
-    Merge, Strategy,
+    Member, Merge, Sticky, Strategy, ZoneAware,
 };
+use evenkeel::discovery::SimpleDiscovery;
 use evenkeel::{Choice, Failure, LoadBalancer, Outcome, Request, SupplierBuilder, Tried};
 
 use crate::support::calls::balancer_with;
-use crate::support::{Pull, list, with};
+use crate::support::{Pull, chain, list, settle, with};
 
 type Answer = Result<Answered<String>, CallError<Said>>;
 
@@ -127,6 +128,86 @@ async fn dubbo_047_who_can_be_reached_is_picked_whoever_was_tried() {
 async fn dubbo_048_with_four_of_five_tried_the_fifth_is_picked() {
     assert_eq!(picks("1 2 3 4 5", "1 2 3 4", "").await, ids("5"));
     assert_eq!(picks("1 2 3 4 5", "1 2 3 4 5", "").await, ids("1 2 3 4 5"), "any of them, in turn");
+}
+
+/// Two methods of one reference are two strategies that share what is sticky; with one each they stay apart.
+#[tokio::test(start_paused = true)]
+async fn dubbo_050_calls_stay_with_who_answered_also_per_method() {
+    let (lb, called) = (balancer("a b c"), Called::default());
+    let well = |_: &str, _| Outcome::Success;
+    let shared = Sticky::new();
+    let one = Failover::default().with_sticky(shared.clone());
+    let other = Failfast::default().with_sticky(shared);
+    let forking = Forking::default().with_forks(1).with_sticky(Sticky::new());
+    let target = called.run(&one, &lb, well).await.unwrap().instance;
+    for _ in 0..5 {
+        assert_eq!(called.run(&one, &lb, well).await.unwrap().instance, target);
+        assert_eq!(called.run(&other, &lb, well).await.unwrap().instance, target);
+    }
+    let apart = called.run(&forking, &lb, well).await.unwrap().instance;
+    assert_ne!(apart, target, "another method has a target of its own");
+    assert_eq!(called.run(&forking, &lb, well).await.unwrap().instance, apart);
+    called.ids();
+    // One that fails is left within the call, for whoever answers then; an error of the call's own is an answer.
+    let bad = target.id().to_owned();
+    let next =
+        called.run(&one, &lb, |id, _| if id == bad { TIMEOUT } else { Outcome::Success }).await.unwrap();
+    assert_eq!(called.ids(), [target.id(), next.instance.id()]);
+    called.run(&one, &lb, |_, _| BUSINESS).await.unwrap_err();
+    assert_eq!(called.ids(), [next.instance.id()]);
+}
+
+/// A lease on the instance, which the policy gives sooner or later.
+async fn lease(lb: &LoadBalancer, id: &str) -> Choice {
+    loop {
+        let choice = lb.choose(&Request::EMPTY).await.unwrap();
+        if choice.instance().id() == id {
+            return choice;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sticky_target_that_was_tried_or_is_out_of_use_gets_no_call() {
+    let (lb, called) = (balancer("a b"), Called::default());
+    let well = |_: &str, _: u32| Outcome::Success;
+    let strategy = Failfast::default().with_sticky(Sticky::new());
+    let target = called.run(&strategy, &lb, well).await.unwrap().instance;
+    let mut tried = Tried::new();
+    tried.add(&lease(&lb, target.id()).await);
+    let request = Request::EMPTY.with_tried(&tried);
+    let send = |choice: &Choice, attempt: Attempt| called.send(choice, attempt, &well);
+    let other = strategy.run(&lb, &request, classify, send).await.unwrap().instance;
+    assert_ne!(other, target);
+    lease(&lb, other.id()).await.complete(Outcome::Failure(Failure::Connect));
+    for _ in 0..3 {
+        assert_eq!(called.run(&strategy, &lb, well).await.unwrap().instance, target);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sticky_target_that_left_is_none_and_two_balancers_share_none() {
+    let registry = SimpleDiscovery::new().with_instances("orders", list("a b")).unwrap();
+    let lb = LoadBalancer::builder(chain(registry.clone()).build().unwrap()).build();
+    let (called, sticky) = (Called::default(), Sticky::new());
+    let strategy = Failfast::default().with_sticky(sticky.clone());
+    let well = |_: &str, _| Outcome::Success;
+    let target = called.run(&strategy, &lb, well).await.unwrap().instance.id().to_owned();
+    let left = if target == "a" { "b" } else { "a" };
+    registry.set(lb.service_id(), list(left));
+    settle().await;
+    assert_eq!(called.run(&strategy, &lb, well).await.unwrap().instance.id(), left);
+    // The same number means somebody else there: the rotation decides.
+    let other = balancer("x y");
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        ids.push(called.run(&Failfast::default(), &other, well).await.unwrap().instance.id().to_owned());
+    }
+    let kept = called.run(&strategy, &other, well).await.unwrap().instance.id().to_owned();
+    assert_eq!(kept, ids[0]);
+    assert_eq!(called.run(&strategy, &other, well).await.unwrap().instance.id(), kept);
+    sticky.forget();
+    assert_eq!(called.run(&strategy, &other, well).await.unwrap().instance.id(), ids[1]);
 }
 
 #[tokio::test]
@@ -297,6 +378,78 @@ async fn merged<T: Clone>(x: Option<&[T]>, y: Option<&[T]>) -> Result<Vec<T>, (u
     let all = merge.run(&lb, &Request::EMPTY, judge, send, |all| all.concat()).await;
     assert_eq!(lb.in_flight(), 0);
     all.map_err(|error| (error.tried().len(), error.into_call_error()))
+}
+
+/// A request that says where it wants to go.
+struct Zoned(&'static str, bool);
+
+impl evenkeel::RequestView for Zoned {
+    fn attribute(&self, name: &str) -> Option<&str> {
+        match name {
+            "registry_zone" => Some(self.0),
+            "registry_zone_force" if self.1 => Some("true"),
+            _ => None,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn dubbo_067_which_of_several_registries_gets_a_call() {
+    let called = Called::default();
+    let well = |_: &str, _: u32| Outcome::Success;
+    let run = async |cluster: &ZoneAware, zone: &'static str, force| {
+        let view = Zoned(zone, force);
+        let send = |choice: &Choice, attempt: Attempt| called.send(choice, attempt, &well);
+        let answer = cluster.run(&Request::of(&view), classify, send).await;
+        answer.map(|answer| answer.instance.id().to_owned())
+    };
+    let member = |id: &str| Member::new(balancer(id));
+    let zones = || [member("h").zone("hangzhou"), member("b").zone("Beijing")];
+    // The preferred one wins, also against the zone.
+    let [first, second] = zones();
+    let cluster = ZoneAware::of([first, second, member("p").preferred()]);
+    assert_eq!(run(&cluster, "beijing", false).await.unwrap(), "p");
+    // Else the zone of the call, which is compared without case.
+    let cluster = ZoneAware::of(zones());
+    for _ in 0..10 {
+        assert_eq!(run(&cluster, "beijing", false).await.unwrap(), "b");
+        assert_eq!(run(&cluster, "Hangzhou", true).await.unwrap(), "h");
+    }
+    // A forced zone without anybody is an error, which names the zones that there are.
+    let error = run(&cluster, "mars", true).await.unwrap_err();
+    assert!(error.is_nowhere() && error.to_string().contains("\"mars\""), "{error}");
+    assert!(error.to_string().ends_with("zones: hangzhou, Beijing"), "{error}");
+    assert!(run(&cluster, "mars", false).await.is_ok());
+    // Nobody to ask is an error, and the only one is asked, wherever it is.
+    let error = run(&ZoneAware::of([]), "beijing", false).await.unwrap_err();
+    assert!(error.is_nowhere(), "{error}");
+    assert_eq!(run(&ZoneAware::of([member("only").zone("x")]), "beijing", false).await.unwrap(), "only");
+}
+
+/// Where Dubbo picks a registry and then finds nobody in it.
+#[tokio::test(start_paused = true)]
+async fn a_registry_that_cannot_be_reached_is_followed_by_the_next_one() {
+    let called = Called::default();
+    let members = [
+        Member::new(balancer("d1 d2")).preferred(),
+        Member::new(balancer("")).zone("near"),
+        Member::new(balancer("a")).zone("far"),
+    ];
+    let cluster = ZoneAware::of(members).with_zone("near");
+    let end = |id: &str, _: u32| {
+        if id.starts_with('d') { Outcome::Failure(Failure::Connect) } else { Outcome::Success }
+    };
+    let send = |choice: &Choice, attempt: Attempt| called.send(choice, attempt, &end);
+    for _ in 0..3 {
+        let answer = cluster.run(&Request::EMPTY, classify, send).await.unwrap();
+        assert_eq!(answer.instance.id(), "a");
+    }
+    assert_eq!(called.ids().len(), 2 + 3, "who is skipped is not asked while others are there");
+    // What was sent, and failed, stays where it is.
+    let send = |choice: &Choice, attempt: Attempt| called.send(choice, attempt, &|_, _| TIMEOUT);
+    let cluster = cluster.with_strategy(Failfast::default());
+    let error = cluster.run(&Request::EMPTY, classify, send).await.unwrap_err();
+    assert_eq!(error.tried().len(), 1, "{error}");
 }
 
 #[tokio::test]

@@ -273,6 +273,42 @@ async fn an_instance_is_skipped_and_back() {
     assert_eq!(back.fields["instance"], skipped.fields["instance"]);
 }
 
+/// Connects nobody whose id is `bad`.
+#[derive(Debug)]
+struct Connecting;
+
+#[async_trait]
+impl evenkeel::PreConnect for Connecting {
+    async fn connect(
+        &self,
+        instance: &ServiceInstance,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        if instance.id() == "bad" { Err("connection refused".into()) } else { Ok(()) }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_instances_are_connected() {
+    listen();
+    let registry = SimpleDiscovery::new();
+    registry.set(&service("connecting"), list("a"));
+    let chain = SupplierBuilder::new("connecting").with_discovery_client(registry.clone());
+    let balancer = LoadBalancer::builder(chain.build().unwrap())
+        .pre_connection(evenkeel::config::PreConnectionProperties::on().with_max_retries(1))
+        .pre_connect(Connecting)
+        .build();
+    balancer.ready().await.unwrap();
+    registry.set(&service("connecting"), list("a b bad"));
+    advance(1.0).await;
+    let tries = told("a new instance could not be connected", "service", "connecting");
+    let attempts: Vec<&str> = tries.iter().map(|said| &*said.fields["attempt"]).collect();
+    assert_eq!(attempts, ["1", "2"]);
+    assert!(tries.iter().all(|said| said.fields["error"] == "connection refused"));
+    let done = one("new instances were connected", "service", "connecting");
+    assert_eq!((&*done.fields["instances"], &*done.fields["connected"]), ("2", "1"));
+    assert_eq!(&*done.fields["elapsed_ms"], "100");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_instance_is_ejected_and_a_second_is_not() {
     listen();

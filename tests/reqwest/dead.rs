@@ -143,17 +143,28 @@ async fn a_post_over_a_connection_that_the_server_closes_meanwhile_is_sent_once(
 
 #[tokio::test]
 async fn a_body_that_is_a_stream_is_sent_once() {
+    // Nothing of it was read: it goes to the other one.
     let (dead, live) = (Refusing::new(), Server::start(ok("")).await);
     let http = over([dead.instance("a"), live.instance("b")]);
-    let mut errors = Vec::new();
+    let stream = || reqwest::Body::wrap_stream(futures_util::stream::iter([Ok::<_, std::io::Error>("part")]));
     for _ in 0..2 {
-        let stream = futures_util::stream::iter([Ok::<_, std::io::Error>("part")]);
-        let request = http.post("lb://orders/x").header("content-length", 4);
-        errors.extend(request.body(reqwest::Body::wrap_stream(stream)).send().await.err());
+        let response = http.post("lb://orders/x").body(stream()).send().await.unwrap();
+        assert_eq!(response.extensions().get::<Via>().unwrap().instance().id(), "b");
     }
-    assert_eq!((errors.len(), live.served()), (1, 1));
-    assert!(errors[0].reqwest_error().unwrap().is_connect());
-    assert!(errors[0].to_string().contains(&dead.instance("a").to_string()), "{}", errors[0]);
+    assert_eq!(live.bodies(), ["part", "part"]);
+    // It was read, and is gone; one that is made anew is not.
+    for (made, fails) in [(false, 1), (true, 0)] {
+        let (breaking, live) = (Server::start(Act::Break).await, Server::start(ok("")).await);
+        let http = over([breaking.instance("r"), live.instance("b")]);
+        let mut errors = Vec::new();
+        for _ in 0..2 {
+            let request = http.request(Method::OPTIONS, "lb://orders/x");
+            let request = if made { request.body_with(stream) } else { request.body(stream()) };
+            errors.extend(request.send().await.err());
+        }
+        assert_eq!((errors.len(), live.served()), (fails, 2 - fails), "{errors:?}");
+        assert!(breaking.bodies().iter().chain(&live.bodies()).all(|body| body == "part"));
+    }
 }
 
 #[tokio::test]
@@ -164,6 +175,10 @@ async fn a_single_instance_gives_the_original_error_with_its_name() {
     for _ in 0..3 {
         let error = send(&http, Method::GET).await.unwrap_err();
         assert!(error.reqwest_error().unwrap().is_connect());
+        assert_eq!(
+            error.via().map(|via| (via.instance().id().to_owned(), via.attempts())),
+            Some(("a".to_owned(), 1))
+        );
         assert_eq!(
             error.tried(),
             [dead.instance("a").to_builder().service_id(id("orders")).build().unwrap()]

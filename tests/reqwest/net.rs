@@ -25,12 +25,18 @@ pub enum Act {
     Break,
     /// What the function says for the number of the request, from 1.
     By(Arc<dyn Fn(usize) -> Act + Send + Sync>),
+    /// What the function says for the target of the request.
+    On(Arc<dyn Fn(&str) -> Act + Send + Sync>),
     /// These bytes; when notified those; then the connection ends.
     Parts(&'static str, Arc<Notify>, &'static str),
 }
 
 pub fn by(act: impl Fn(usize) -> Act + Send + Sync + 'static) -> Act {
     Act::By(Arc::new(act))
+}
+
+pub fn on(act: impl Fn(&str) -> Act + Send + Sync + 'static) -> Act {
+    Act::On(Arc::new(act))
 }
 
 /// An answer with this status.
@@ -41,13 +47,25 @@ pub fn status(status: u16, body: &str) -> Act {
     ))
 }
 
+/// A redirect.
+pub fn redirect(status: u16, location: impl std::fmt::Display) -> Act {
+    Act::Answer(format!("HTTP/1.1 {status} -\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n"))
+}
+
 pub fn ok(body: &str) -> Act {
     Act::Answer(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()))
 }
 
+/// What was read, request by request.
+#[derive(Default)]
+struct Seen {
+    heads: Vec<String>,
+    bodies: Vec<Vec<u8>>,
+}
+
 pub struct Server {
     pub address: SocketAddr,
-    heads: Arc<Mutex<Vec<String>>>,
+    seen: Arc<Mutex<Seen>>,
     connections: Arc<AtomicUsize>,
     task: AbortHandle,
 }
@@ -63,27 +81,39 @@ impl Server {
 
     pub fn on(listener: TcpListener, act: Act) -> Self {
         let address = listener.local_addr().unwrap();
-        let (heads, connections) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<AtomicUsize>::default());
-        let (seen, accepted) = (Arc::clone(&heads), Arc::clone(&connections));
+        let (seen, connections) = (Arc::<Mutex<Seen>>::default(), Arc::<AtomicUsize>::default());
+        let (heads, accepted) = (Arc::clone(&seen), Arc::clone(&connections));
         let task = tokio::spawn(async move {
             // Dropped with the task: every connection breaks at once, as when a process is killed.
             let mut open = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 accepted.fetch_add(1, Ordering::SeqCst);
-                open.spawn(serve(stream, act.clone(), Arc::clone(&seen)));
+                open.spawn(serve(stream, act.clone(), Arc::clone(&heads)));
                 while open.try_join_next().is_some() {}
             }
         });
-        Self { address, heads, connections, task: task.abort_handle() }
+        Self { address, seen, connections, task: task.abort_handle() }
     }
 
     /// The heads of the requests so far.
     pub fn heads(&self) -> Vec<String> {
-        self.heads.lock().unwrap().clone()
+        self.seen.lock().unwrap().heads.clone()
+    }
+
+    /// The bodies of the requests so far.
+    pub fn bodies(&self) -> Vec<String> {
+        let seen = self.seen.lock().unwrap();
+        seen.bodies.iter().map(|body| String::from_utf8_lossy(body).into_owned()).collect()
+    }
+
+    /// The request lines so far, without the version.
+    pub fn lines(&self) -> Vec<String> {
+        let line = |head: &String| head.lines().next().unwrap().trim_end_matches(" HTTP/1.1").to_owned();
+        self.heads().iter().map(line).collect()
     }
 
     pub fn served(&self) -> usize {
-        self.heads.lock().unwrap().len()
+        self.seen.lock().unwrap().heads.len()
     }
 
     pub fn connections(&self) -> usize {
@@ -105,35 +135,58 @@ impl Drop for Server {
     }
 }
 
-async fn serve(mut stream: TcpStream, act: Act, heads: Arc<Mutex<Vec<String>>>) {
+/// The body that begins there, and where it ends; `None` while a part of it is to come.
+fn body(head: &str, bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
+    if header(head, "transfer-encoding").is_none() {
+        let length = header(head, "content-length").map_or(0, |value| value.parse().unwrap());
+        return Some((bytes.get(..length)?.to_vec(), length));
+    }
+    let (mut whole, mut at) = (Vec::new(), 0);
+    loop {
+        let line = bytes[at..].windows(2).position(|two| two == b"\r\n")?;
+        let length = usize::from_str_radix(std::str::from_utf8(&bytes[at..at + line]).unwrap(), 16).unwrap();
+        at += line + 2;
+        whole.extend_from_slice(bytes.get(at..at + length)?);
+        at += length + 2;
+        if bytes.len() < at {
+            return None;
+        }
+        if length == 0 {
+            return Some((whole, at));
+        }
+    }
+}
+
+async fn serve(mut stream: TcpStream, act: Act, seen: Arc<Mutex<Seen>>) {
     let mut bytes = Vec::new();
     loop {
-        let end = loop {
+        let (head, whole) = loop {
             if let Some(at) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
-                break at + 4;
+                let head = String::from_utf8(bytes[..at + 4].to_vec()).unwrap();
+                if let Some((whole, end)) = body(&head, &bytes[at + 4..]) {
+                    bytes.drain(..at + 4 + end);
+                    break (head, whole);
+                }
             }
             match stream.read_buf(&mut bytes).await {
                 Ok(1..) => {}
                 _ => return,
             }
         };
-        let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
-        let length = header(&head, "content-length").map_or(0, |value| value.parse().unwrap());
-        while bytes.len() < end + length {
-            match stream.read_buf(&mut bytes).await {
-                Ok(1..) => {}
-                _ => return,
-            }
-        }
-        bytes.drain(..end + length);
+        let target = head.split(' ').nth(1).unwrap().to_owned();
         let number = {
-            let mut heads = heads.lock().unwrap();
-            heads.push(head);
-            heads.len()
+            let mut seen = seen.lock().unwrap();
+            seen.heads.push(head);
+            seen.bodies.push(whole);
+            seen.heads.len()
         };
         let mut act = act.clone();
-        while let Act::By(by) = &act {
-            act = by(number);
+        loop {
+            act = match &act {
+                Act::By(by) => by(number),
+                Act::On(on) => on(&target),
+                _ => break,
+            };
         }
         match &act {
             Act::Answer(answer) => {
@@ -142,7 +195,7 @@ async fn serve(mut stream: TcpStream, act: Act, heads: Arc<Mutex<Vec<String>>>) 
                 }
             }
             Act::Hang => std::future::pending().await,
-            Act::Break | Act::By(_) => return,
+            Act::Break | Act::By(_) | Act::On(_) => return,
             Act::Parts(first, gate, rest) => {
                 let _ = stream.write_all(first.as_bytes()).await;
                 gate.notified().await;
@@ -191,6 +244,16 @@ pub fn balancers(
     // Named, so that http://orders is balanced.
     let properties = properties.set_for("orders", "enabled", true).unwrap();
     LoadBalancers::from_properties(properties, registry).unwrap()
+}
+
+/// A client over these services, all of them known by name.
+pub fn services(all: &[(&str, &[ServiceInstance])]) -> Client {
+    let (mut registry, mut properties) = (SimpleDiscovery::new(), Properties::default());
+    for (name, instances) in all {
+        registry = registry.with_instances(*name, instances.iter().cloned()).unwrap();
+        properties = properties.set_for(name, "enabled", true).unwrap();
+    }
+    client(&LoadBalancers::from_properties(properties, registry).unwrap())
 }
 
 pub fn client(balancers: &LoadBalancers) -> Client {

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use super::net::*;
-use evenkeel::client::reqwest::{Client, Via};
+use evenkeel::client::reqwest::{Client, CookieStore, SetInstanceCookie, Via};
 use evenkeel::config::Properties;
 use evenkeel::discovery::SimpleDiscovery;
 use evenkeel::supplier::StickySession;
 use evenkeel::{LoadBalancers, ServiceInstance};
+use reqwest::Url;
+use reqwest::cookie::{CookieStore as _, Jar};
+use reqwest::header::HeaderValue;
 
 fn properties(stages: &str) -> Properties {
     Properties::default()
@@ -125,4 +128,124 @@ async fn case_020_bytes_that_are_no_text_have_no_effect() {
         ids.push(orders.choose(&evenkeel::Request::of(&view)).await.unwrap().instance().id().to_owned());
     }
     assert_eq!(ids.iter().filter(|id| *id == "h:1").count(), 10, "{ids:?}");
+}
+
+/// One user.
+#[derive(Debug, Default)]
+struct Cookies(Jar);
+
+impl CookieStore for Cookies {
+    fn set_cookies(&self, lines: &mut dyn Iterator<Item = &HeaderValue>, url: &Url) {
+        self.0.set_cookies(lines, url);
+    }
+    fn cookies(&self, url: &Url) -> Option<HeaderValue> {
+        self.0.cookies(url)
+    }
+}
+
+async fn served_by(http: &Client, url: &str) -> Via {
+    let response = http.get(url).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    response.extensions().get::<Via>().unwrap().clone()
+}
+
+#[tokio::test]
+async fn case_019_a_client_with_cookies_leaves_a_dead_server_once_and_stays_with_the_next() {
+    for hidden in [false, true] {
+        let (a, b, c) =
+            (Server::start(ok("")).await, Server::start(ok("")).await, Server::start(ok("")).await);
+        let all = [a.instance("a"), b.instance("b"), c.instance("c")];
+        let (mut properties, mut sticky) = (properties(STICKY), StickySession::default());
+        if hidden {
+            properties = properties.set("sticky-session.secret", "between us").unwrap();
+            sticky = sticky.with_secret("between us");
+        }
+        let shared = client(&balancers(all, properties)).with_response_hook(SetInstanceCookie::new(sticky));
+        let user = shared.with_cookies(Cookies::default());
+        let first = served_by(&user, "lb://orders/x").await;
+        for url in ["lb://orders/y", "http://orders/z?q", "lb://ORDERS/"] {
+            assert_eq!(served_by(&user, url).await.instance(), first.instance(), "{url}");
+        }
+        let servers = [&a, &b, &c];
+        let home = servers.iter().find(|server| server.served() > 0).unwrap();
+        assert_eq!(home.served(), 4);
+        let head = home.heads().pop().unwrap();
+        let cookie = header(&head, "cookie").unwrap();
+        let open = format!("sc-lb-instance-id={}", first.instance().id());
+        assert_eq!((cookie == open, cookie.starts_with("sc-lb-instance-id=")), (!hidden, true), "{cookie}");
+        // It dies: the first call finds out, and the others are where that one ended.
+        home.kill();
+        let (mut attempts, mut ids) = (0, Vec::new());
+        for _ in 0..10 {
+            let via = served_by(&user, "lb://orders/x").await;
+            attempts += via.attempts();
+            ids.push(via.instance().id().to_owned());
+        }
+        assert_eq!((attempts, home.served()), (11, 4));
+        assert!(ids.iter().all(|id| *id == ids[0] && id != first.instance().id()), "{ids:?}");
+        // Another user of the same client has cookies of its own.
+        let other = shared.with_cookies(Cookies::default());
+        served_by(&other, "lb://orders/x").await;
+        let last =
+            servers.iter().flat_map(|server| server.heads()).filter(|head| header(head, "cookie").is_none());
+        assert_eq!(last.count(), 2, "the first calls of the two");
+    }
+}
+
+#[tokio::test]
+async fn cookies_belong_to_the_service_and_not_to_the_instance_that_set_them() {
+    let login = Act::Answer(
+        "HTTP/1.1 302 -\r\nlocation: /in\r\nset-cookie: SID=7; Path=/\r\ncontent-length: 0\r\n\r\n"
+            .to_owned(),
+    );
+    let act = on(move |target| if target == "/login" { login.clone() } else { ok("") });
+    let (a, b) = (Server::start(act.clone()).await, Server::start(act).await);
+    let users = Server::start(ok("")).await;
+    let http =
+        services(&[("orders", &[a.instance("a"), b.instance("b")]), ("users", &[users.instance("u")])]);
+    let user = http.with_cookies(Cookies::default());
+    served_by(&user, "lb://orders/login").await;
+    for url in ["lb://orders/x", "lb://orders/x", "lb://users/x"] {
+        served_by(&user, url).await;
+    }
+    let with = |server: &Server| {
+        let heads = server.heads();
+        heads.iter().filter(|head| header(head, "cookie") == Some("SID=7")).count()
+    };
+    // The answer that redirected has set it for the request behind it.
+    assert_eq!((with(&a) + with(&b), a.served() + b.served()), (3, 4));
+    assert!(with(&a) > 0 && with(&b) > 0);
+    assert_eq!((with(&users), users.served()), (0, 1));
+    // What the caller says of cookies is all that is said.
+    user.get("lb://users/x").header("cookie", "mine=1").send().await.unwrap();
+    user.get("lb://orders/x").header("cookie", "mine=1").send().await.unwrap();
+    let all = [&a, &b, &users].map(Server::heads).concat();
+    assert_eq!(all.iter().filter(|head| header(head, "cookie") == Some("mine=1")).count(), 2);
+    // A circle is none if each turn brings other cookies.
+    let counts = by(|number| match number {
+        1..5 => Act::Answer(format!(
+            "HTTP/1.1 302 -\r\nlocation: /again\r\nset-cookie: n={number}\r\ncontent-length: 0\r\n\r\n"
+        )),
+        _ => ok(""),
+    });
+    let server = Server::start(counts).await;
+    let http = over([server.instance("a")]);
+    served_by(&http.with_cookies(Cookies::default()), "lb://orders/again").await;
+    assert_eq!(server.served(), 5);
+}
+
+#[tokio::test]
+async fn case_020_what_a_response_hook_sets_holds_no_line_break_and_nothing_forged() {
+    let server = Server::start(ok("")).await;
+    for (id, cookie) in [
+        ("i-1", Some("sc-lb-instance-id=i-1; Path=/; HttpOnly; SameSite=Lax")),
+        ("i-1; Domain=x", Some("sc-lb-instance-id=i-1Domain=x; Path=/; HttpOnly; SameSite=Lax")),
+        ("i\r\nSet-Cookie: a=b", Some("sc-lb-instance-id=iSet-Cookie:a=b; Path=/; HttpOnly; SameSite=Lax")),
+        (";,;", None),
+    ] {
+        let http = over([server.instance(id)]).with_response_hook(SetInstanceCookie::default());
+        let response = http.get("lb://orders/x").send().await.unwrap();
+        let lines: Vec<_> = response.headers().get_all("set-cookie").iter().collect();
+        assert_eq!(lines, cookie.into_iter().collect::<Vec<_>>(), "{id:?}");
+    }
 }

@@ -40,13 +40,7 @@ async fn a_connection_that_is_not_made_in_time_was_never_sent() {
     let alone = client(&balancers([hole], properties));
     let error = send(&alone, Method::POST).await.unwrap_err();
     assert_eq!(error.failure(), Some(Failure::Connect));
-    let mut texts = vec![error.to_string()];
-    let mut cause = std::error::Error::source(&error);
-    while let Some(error) = cause {
-        texts.push(error.to_string());
-        cause = error.source();
-    }
-    assert!(texts.iter().any(|text| text.contains("connect-timeout (500ms)")), "{texts:?}");
+    assert!(error.to_string().contains("connect-timeout (500ms)"), "{error}");
 }
 
 #[tokio::test]

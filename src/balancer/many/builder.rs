@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
+use super::super::PreConnect;
 use super::map::Map;
 use super::recipe::Recipe;
 use super::{Inner, LoadBalancers, live};
@@ -57,6 +58,7 @@ pub struct ServiceBuilder {
     pub(super) chains: Vec<Box<dyn Fn(SupplierBuilder) -> SupplierBuilder + Send + Sync>>,
     pub(super) policy: Option<Arc<dyn Policy>>,
     pub(super) discovery: Option<Arc<dyn DiscoveryClient>>,
+    pub(super) connect: Option<Arc<dyn PreConnect>>,
 }
 
 impl ServiceBuilder {
@@ -78,6 +80,13 @@ impl ServiceBuilder {
     /// A registry of its own.
     pub fn discovery(mut self, discovery: impl DiscoveryClient) -> Self {
         self.discovery = Some(Arc::new(discovery));
+        self
+    }
+
+    /// What opens connections to new instances, if `pre-connection.enabled` says so (default: the clients that can, and
+    /// TCP alone without any; see [`PreConnectionProperties`](crate::config::PreConnectionProperties)).
+    pub fn pre_connect(mut self, connect: impl PreConnect) -> Self {
+        self.connect = Some(Arc::new(connect));
         self
     }
 }

@@ -226,6 +226,19 @@ impl LoadBalancers {
         self.inner.recipe.in_force.load().generation
     }
 
+    /// Has `opener` open the connections to new instances, as long as it lives.
+    #[cfg(feature = "reqwest")]
+    pub(crate) fn opened_by(&self, opener: std::sync::Weak<dyn super::Opener>) {
+        self.inner.recipe.openers.add(opener);
+    }
+
+    /// The balancer that an instance belongs to, if it is one of these.
+    #[cfg(feature = "reqwest")]
+    pub(crate) fn balancer_of(&self, state: &crate::InstanceState) -> Option<LoadBalancer> {
+        let balancer = self.inner.map.peek(state.service_id().as_str())?.balancer.clone();
+        std::ptr::eq(balancer.service_state(), state.service()).then_some(balancer)
+    }
+
     /// Asks the registry for the names of all services; from then on `http://name/...` is balanced for each of them.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
+use super::super::pre_connection::{Connector, Openers, PreConnection};
 use super::super::{CallSettings, LoadBalancer, LoadBalancerBuilder};
 use super::{ServiceBuilder, policies};
 use crate::config::{LiveProperties, LoadBalancerProperties, Properties, StatsProperties};
@@ -30,6 +31,8 @@ pub(super) struct Recipe {
     lifecycles: Vec<Arc<dyn Lifecycle>>,
     /// By the service: all balancers share one look-up of the own fleet.
     fleets: Mutex<HashMap<ServiceId, OwnFleet>>,
+    /// The clients that can open a connection.
+    pub(super) openers: Arc<Openers>,
     /// What the code says of every service.
     stats: Option<StatsProperties>,
     runtime: Option<Handle>,
@@ -92,6 +95,7 @@ impl Recipe {
             code,
             lifecycles,
             fleets: Mutex::default(),
+            openers: Arc::default(),
             stats: None,
             runtime,
             seed,
@@ -221,13 +225,24 @@ impl Recipe {
     /// What holds for whole calls to a service.
     pub(super) fn calls(&self, id: &ServiceId, properties: &LoadBalancerProperties) -> CallSettings {
         let sticky = &properties.sticky_session;
+        let by_default = LoadBalancerProperties::for_preset(properties.preset).connect_timeout;
         CallSettings {
             retry: properties.retry.clone(),
             outlier_detection: properties.outlier_detection.clone(),
             slow_start: properties.slow_start.clone(),
+            pre_connection: PreConnection {
+                properties: properties.pre_connection.clone(),
+                connector: match self.code(id).and_then(|code| code.connect.as_ref()) {
+                    Some(connect) => Connector::Code(Arc::clone(connect)),
+                    None => Connector::Clients(Arc::clone(&self.openers)),
+                },
+            },
             lifecycles: Lifecycles::of(id, &self.lifecycles),
             hint: properties.hint.clone(),
             x_forwarded: properties.x_forwarded.clone(),
+            connect_timeout: Some(properties.connect_timeout).filter(|limit| *limit != by_default),
+            read_timeout: properties.read_timeout,
+            tls_name: properties.tls_name.clone(),
             host_header: properties.host_header,
             instance_cookie: sticky.add_service_instance_cookie.then(|| StickySession::of(sticky)),
             stats: self.stats.as_ref().unwrap_or(&properties.stats).clone(),

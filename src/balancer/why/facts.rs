@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use tokio::time::Instant;
 
 use super::super::LoadBalancer;
+use super::super::pre_connection::Tries;
 use super::super::snapshot::Snapshot;
 use super::Active;
 use crate::observe::{StageStatus, safe};
@@ -29,6 +30,8 @@ pub(super) struct Facts {
     /// Those that left the list and have calls in flight.
     pub(super) gone: Vec<(ServiceInstance, Arc<InstanceState>)>,
     pub(super) overrides: Vec<Active>,
+    /// What was tried in vain of those that are being connected, by uid.
+    pub(super) connecting: HashMap<u64, Tries>,
     /// The stages up to the groups, and what they leave.
     pub(super) steps: Vec<Step>,
     pub(super) usable: Vec<ServiceInstance>,
@@ -70,6 +73,7 @@ impl Facts {
             gone,
             states,
             overrides: overrides.into_iter().filter(|one| !one.is_over()).collect(),
+            connecting: board.connecting.tries(),
             steps,
             usable,
             open: look.open,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::super::pre_connection::Tries;
 use super::facts::Facts;
 use crate::observe::{InstanceCondition, InstanceStatus, millis, safe};
 use crate::state::{Condition, InstanceState, Use};
@@ -58,6 +59,9 @@ impl Subject<'_> {
             ),
             (InstanceCondition::Ejected, Some(known)) => {
                 (Some(ejection(&known)), ago(known.since), left(known.until))
+            }
+            (InstanceCondition::Connecting, Some(known)) => {
+                (Some(self.connecting(facts)), ago(known.since), left(known.until))
             }
             (InstanceCondition::Warming, Some(known)) => {
                 let part = known.warmth.unwrap_or(1.0) * 100.0;
@@ -117,6 +121,17 @@ impl Subject<'_> {
         }
     }
 
+    /// How far the connection to it is.
+    fn connecting(&self, facts: &Facts) -> String {
+        let said = "it gets calls once a connection to it is open";
+        match self.state.and_then(|state| facts.connecting.get(&state.uid())) {
+            Some(Tries { failed, last: Some(last), .. }) => {
+                format!("{said}; {failed} tries failed, the last with {}", safe(last))
+            }
+            _ => said.to_owned(),
+        }
+    }
+
     /// Who drains it.
     fn drained(&self, facts: &Facts) -> String {
         let word = facts.overrides.iter().find(|one| one.drains(self.instance)).map(super::Active::word);
@@ -134,6 +149,7 @@ fn out_of_use(known: Condition) -> Option<InstanceCondition> {
         (Use::Skipped, None) => InstanceCondition::Skipped,
         (Use::ProbeDue, _) => InstanceCondition::ProbeDue,
         (Use::Probing, _) => InstanceCondition::Probing,
+        (Use::Connecting, _) => InstanceCondition::Connecting,
     })
 }
 

@@ -101,6 +101,7 @@ fn counts(facts: &Facts, all: &[(Subject<'_>, InstanceCondition)]) -> Counts {
             InstanceCondition::Skipped => counts.skipped += 1,
             InstanceCondition::ProbeDue => counts.probe_due += 1,
             InstanceCondition::Probing => counts.probing += 1,
+            InstanceCondition::Connecting => counts.connecting += 1,
             InstanceCondition::Down => counts.down += 1,
             InstanceCondition::Draining => counts.draining += 1,
             InstanceCondition::Ejected => counts.ejected += 1,
@@ -270,6 +271,9 @@ fn verdict(status: &ServiceStatus) -> Vec<String> {
     let out = counts.skipped + counts.ejected + counts.probe_due + counts.probing;
     if out > 0 {
         said.push(format!("{out} of {} out of use", counts.known));
+    }
+    if counts.connecting > 0 {
+        said.push(format!("{} being connected", counts.connecting));
     }
     if counts.failing > 0 {
         said.push(format!("{} failing", counts.failing));

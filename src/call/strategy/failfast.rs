@@ -38,7 +38,7 @@ impl Failfast {
         Self { limits }
     }
 
-    limits!();
+    limits!(sticky);
 }
 
 impl Strategy for Failfast {

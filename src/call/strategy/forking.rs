@@ -57,7 +57,7 @@ impl Forking {
         self
     }
 
-    limits!();
+    limits!(sticky);
 }
 
 impl Strategy for Forking {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::sticky::Sticky;
 use crate::call::RetryThrottle;
 use crate::call::busy::MAX_WAIT;
 
@@ -14,11 +15,12 @@ pub(super) struct Limits {
     pub(super) per_try_timeout: Option<Duration>,
     pub(super) max_push_back: Duration,
     pub(super) throttle: Option<RetryThrottle>,
+    pub(super) sticky: Option<Sticky>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { timeout: None, per_try_timeout: None, max_push_back: MAX_WAIT, throttle: None }
+        Self { timeout: None, per_try_timeout: None, max_push_back: MAX_WAIT, throttle: None, sticky: None }
     }
 }
 
@@ -41,8 +43,19 @@ macro_rules! limits {
             self
         }
     };
-    (retries) => {
+    (sticky) => {
         limits!();
+
+        /// Sets what keeps calls on the instance that answered the last one, if it is in use. Default: nothing, the policy
+        /// chooses.
+        #[must_use]
+        pub fn with_sticky(mut self, sticky: crate::call::Sticky) -> Self {
+            self.limits.sticky = Some(sticky);
+            self
+        }
+    };
+    (retries) => {
+        limits!(sticky);
 
         /// Sets the longest wait that a server may ask for ([`Outcome::RetryAfter`](crate::Outcome::RetryAfter),
         /// [`PushBack::After`](crate::call::PushBack::After)); one that asks for more gets no other attempt, and the caller

@@ -12,9 +12,11 @@ mod hedging;
 mod latencies;
 mod limits;
 mod merge;
+mod sticky;
 mod story;
 mod throttled;
 mod work;
+mod zone_aware;
 
 use std::fmt;
 use std::future::Future;
@@ -30,7 +32,9 @@ pub use forking::Forking;
 pub use hedging::Hedging;
 pub use limits::Attempt;
 pub use merge::Merge;
+pub use sticky::Sticky;
 pub use throttled::Throttled;
+pub use zone_aware::{Member, ZoneAware};
 
 use super::attempts::Judged;
 use super::{Answered, CallError, Protocol};

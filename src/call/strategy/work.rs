@@ -140,7 +140,17 @@ impl<'a, P> Work<'a, P> {
     where
         P: Protocol<R, E>,
     {
+        if let Some(mut choice) = self.kept() {
+            choice.hush();
+            return Some(Ok(choice));
+        }
         self.choose_but(&self.tried).await
+    }
+
+    /// The instance that answered the call before, for the first attempt.
+    fn kept(&self) -> Option<Choice> {
+        let sticky = self.limits.sticky.as_ref().filter(|_| self.begun == 0)?;
+        sticky.kept(self.balancer, self.request).filter(|choice| !self.tried.has(choice))
     }
 
     /// An instance that is not among these, as long as one is left.
@@ -240,6 +250,11 @@ impl<'a, P> Work<'a, P> {
         self.ended.push((landed.instance.clone(), landed.outcome));
         if let Some(throttle) = &self.throttle {
             throttle.hear(landed.outcome);
+        }
+        if let Some(sticky) =
+            self.limits.sticky.as_ref().filter(|_| landed.outcome.is_answer() && !landed.outcome.is_bad())
+        {
+            sticky.keep(self.balancer, landed.uid);
         }
     }
 

@@ -1,20 +1,26 @@
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::time::Duration;
 
 use ::reqwest::header::HeaderMap;
-use ::reqwest::{Method, Proxy, Response, Url};
-use tokio::time::Instant;
+use ::reqwest::redirect::Policy;
+use ::reqwest::{Method, Response, Url};
 
-use super::error::{Error, failure_of};
-use super::request::{Extras, RequestBuilder, View};
-use super::{lease, redirect};
-use crate::call::{Protocol, call_with};
-use crate::choice::outcome_of;
+use super::call::To;
+use super::error::Error;
+use super::follow;
+use super::hook::{CookieStore, Hooks, ResponseHook};
+use super::instance::KeepAlive;
+use super::opener::Instances;
+use super::options::CallOptions;
+use super::redirect::RedirectPolicy;
+use super::replay::MakeBody;
+use super::request::RequestBuilder;
+use crate::balancer::CallSettings;
+use crate::client::RequestTransformer;
 use crate::client::logical::balancer_of;
-use crate::client::pool::Pools;
 use crate::client::transform::Transformers;
-use crate::client::{Outgoing, RequestTransformer, Via};
-use crate::{Choice, Failure, HttpView, LoadBalancer, LoadBalancers, Outcome, Request, ServiceInstance};
+use crate::{Choice, LoadBalancer, LoadBalancers, ServiceInstance};
 
 /// Sends requests to the instances of services; see the [module](super). Cheap to clone.
 #[derive(Clone)]
@@ -22,22 +28,18 @@ pub struct Client {
     inner: Arc<Inner>,
 }
 
-type Make = dyn Fn(&ServiceInstance) -> ::reqwest::ClientBuilder + Send + Sync;
+pub(super) type Make = dyn Fn(&ServiceInstance) -> ::reqwest::ClientBuilder + Send + Sync;
 
+#[derive(Clone)]
 struct Inner {
     balancers: LoadBalancers,
     transformers: Transformers,
-    pools: Arc<Pools<::reqwest::Client>>,
-    make: Arc<Make>,
+    hooks: Hooks,
+    redirects: RedirectPolicy,
+    referer: bool,
+    instances: Arc<Instances>,
     /// For URLs that are not balanced.
     plain: ::reqwest::Client,
-}
-
-/// How a request goes out.
-enum Route {
-    /// To its own host.
-    Plain,
-    To(LoadBalancer),
 }
 
 impl Client {
@@ -45,26 +47,85 @@ impl Client {
         balancers: LoadBalancers,
         make: impl Fn(&ServiceInstance) -> ::reqwest::ClientBuilder + Send + Sync + 'static,
     ) -> Result<Self, ::reqwest::Error> {
-        let plain = ::reqwest::Client::builder().build()?;
-        let (make, pools) = (Arc::new(make), Arc::default());
-        let transformers = Transformers::default();
-        Ok(Self { inner: Arc::new(Inner { balancers, transformers, pools, make, plain }) })
+        let inner = Inner {
+            instances: Instances::registered(&balancers, Arc::new(make), Some(KeepAlive::default())),
+            balancers,
+            transformers: Transformers::default(),
+            hooks: Hooks::default(),
+            redirects: RedirectPolicy::default(),
+            referer: true,
+            plain: ::reqwest::Client::builder().redirect(Policy::none()).build()?,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The same client with something changed; connections are shared.
+    fn changed(&self, change: impl FnOnce(&mut Inner)) -> Self {
+        let mut inner = (*self.inner).clone();
+        change(&mut inner);
+        Self { inner: Arc::new(inner) }
     }
 
     /// The same client with one more transformer of requests that are balanced (default: none). Clones made before do not
-    /// have it; connections are shared.
+    /// have it; connections are shared. So it is with all methods of this kind.
     #[must_use]
     pub fn with_transformer(&self, transformer: impl RequestTransformer) -> Self {
-        let inner = &*self.inner;
-        Self {
-            inner: Arc::new(Inner {
-                balancers: inner.balancers.clone(),
-                transformers: inner.transformers.with(Arc::new(transformer)),
-                pools: Arc::clone(&inner.pools),
-                make: Arc::clone(&inner.make),
-                plain: inner.plain.clone(),
-            }),
-        }
+        self.changed(|inner| inner.transformers = inner.transformers.with(Arc::new(transformer)))
+    }
+
+    /// The same client with one more hook for the responses of instances (default: none).
+    #[must_use]
+    pub fn with_response_hook(&self, hook: impl ResponseHook) -> Self {
+        self.changed(|inner| inner.hooks.responses = inner.hooks.with(Arc::new(hook)))
+    }
+
+    /// The same client with a store of cookies by logical URL (default: none): one user, who comes back with what he was
+    /// given. A request that has a header `Cookie` of its own gets no other.
+    #[must_use]
+    pub fn with_cookies(&self, store: impl CookieStore) -> Self {
+        self.changed(|inner| inner.hooks.cookies = Some(Arc::new(store)))
+    }
+
+    /// The same client with other rules for redirects (default: at most 10 in a row); see the [module](super#redirects).
+    #[must_use]
+    pub fn with_redirects(&self, redirects: RedirectPolicy) -> Self {
+        self.changed(|inner| inner.redirects = redirects)
+    }
+
+    /// The same client, which tells the place that it is redirected to where it comes from in the header `Referer`, or does
+    /// not (default: it does, as reqwest).
+    #[must_use]
+    pub fn with_referer(&self, referer: bool) -> Self {
+        self.changed(|inner| inner.referer = referer)
+    }
+
+    /// The same client with other settings for URLs that are not balanced, such as their TLS (default: those of
+    /// [`reqwest::Client::builder`](::reqwest::Client::builder)). Redirects are followed as this client says.
+    ///
+    /// # Errors
+    /// An error of reqwest, if it cannot make that client.
+    pub fn with_plain(&self, builder: ::reqwest::ClientBuilder) -> Result<Self, ::reqwest::Error> {
+        let plain = builder.redirect(Policy::none()).build()?;
+        Ok(self.changed(|inner| inner.plain = plain))
+    }
+
+    /// The same client with another keep-alive of HTTP/2 (default: 20 s, 10 s): a connection from which nothing came for
+    /// `interval` is asked for a sign of life, and given up when none came within `timeout`, with all calls on it. The new
+    /// client shares no connections with this one.
+    #[must_use]
+    pub fn with_http2_keep_alive(&self, interval: Duration, timeout: Duration) -> Self {
+        self.kept_alive(Some(KeepAlive { interval, timeout }))
+    }
+
+    /// The same client, which leaves the keep-alive of HTTP/2 to what `make` says, by reqwest's default none. The new client
+    /// shares no connections with this one.
+    #[must_use]
+    pub fn without_http2_keep_alive(&self) -> Self {
+        self.kept_alive(None)
+    }
+
+    fn kept_alive(&self, keep_alive: Option<KeepAlive>) -> Self {
+        self.changed(|inner| inner.instances = inner.instances.kept_alive(keep_alive))
     }
 
     /// A GET.
@@ -111,23 +172,34 @@ impl Client {
         RequestBuilder::new(self.clone(), inner)
     }
 
-    /// Sends a finished request. The response's extensions hold a [`Via`] that names the instance.
+    /// Sends a finished request. The response's extensions hold a [`Via`](super::Via) that names the instance.
     ///
     /// # Errors
     /// [`Error`], which names service and instances.
     pub async fn execute(&self, request: ::reqwest::Request) -> Result<Response, Error> {
-        self.execute_with(request, &Extras::default()).await
+        self.execute_with(request, &CallOptions::default()).await
     }
 
-    pub(super) async fn execute_with(
+    /// Sends a finished request with a hint, a template or a cost.
+    ///
+    /// # Errors
+    /// [`Error`], which names service and instances.
+    pub async fn execute_with(
         &self,
         request: ::reqwest::Request,
-        extras: &Extras,
+        options: &CallOptions,
     ) -> Result<Response, Error> {
-        match self.route(request.url())? {
-            Route::Plain => self.inner.plain.execute(request).await.map_err(Error::plain),
-            Route::To(balancer) => self.balanced(&balancer, request, extras).await,
-        }
+        follow::run(self, request, options, None).await
+    }
+
+    /// The same, whose body is made anew for each attempt, if it is.
+    pub(super) async fn execute_made(
+        &self,
+        request: ::reqwest::Request,
+        options: &CallOptions,
+        make: Option<MakeBody>,
+    ) -> Result<Response, Error> {
+        follow::run(self, request, options, make).await
     }
 
     /// The balancers behind this client.
@@ -135,157 +207,53 @@ impl Client {
         &self.inner.balancers
     }
 
-    fn route(&self, url: &Url) -> Result<Route, Error> {
+    pub(super) fn plain(&self) -> &::reqwest::Client {
+        &self.inner.plain
+    }
+
+    pub(super) fn transformers(&self) -> &Transformers {
+        &self.inner.transformers
+    }
+
+    pub(super) fn hooks(&self) -> &Hooks {
+        &self.inner.hooks
+    }
+
+    pub(super) fn redirects(&self) -> &RedirectPolicy {
+        &self.inner.redirects
+    }
+
+    pub(super) fn sends_referer(&self) -> bool {
+        self.inner.referer
+    }
+
+    /// Whether a response with these headers changes the cookies of the next request.
+    pub(super) fn learns_cookies(&self, headers: &HeaderMap) -> bool {
+        self.inner.hooks.cookies.is_some() && headers.contains_key(::reqwest::header::SET_COOKIE)
+    }
+
+    /// Where a request to this URL goes.
+    pub(super) fn route(&self, url: &Url) -> Result<To, Error> {
         let host = url.host_str().unwrap_or_default();
         if url.scheme() == "lb" && host.is_empty() {
             return Err(Error::url(url.as_str(), "it names no host"));
         }
         match balancer_of(&self.inner.balancers, url.scheme(), host, url.port().is_some()) {
-            Ok(Some(balancer)) => Ok(Route::To(balancer)),
-            Ok(None) => Ok(Route::Plain),
+            Ok(Some(balancer)) => Ok(To::Service(balancer)),
+            Ok(None) => Ok(To::Plain),
             Err(error) => Err(Error::refused(url, error)),
         }
     }
 
     /// The client of an instance; made at its first call.
-    fn client(
+    pub(super) fn client(
         &self,
         balancer: &LoadBalancer,
         choice: &Choice,
         instance: &ServiceInstance,
+        calls: &CallSettings,
     ) -> Result<::reqwest::Client, ::reqwest::Error> {
-        let inner = &*self.inner;
-        inner.pools.client(&inner.balancers, balancer, choice.state(), |connect_timeout| {
-            // A proxy after those of `make`: with it the ones of the environment are not asked, and it never wants a call.
-            let direct = Proxy::custom(|_| None::<Url>);
-            redirect::noted((inner.make)(instance)).connect_timeout(connect_timeout).proxy(direct).build()
-        })
-    }
-
-    async fn balanced(
-        &self,
-        balancer: &LoadBalancer,
-        request: ::reqwest::Request,
-        extras: &Extras,
-    ) -> Result<Response, Error> {
-        let original = request.url().as_str().to_owned();
-        let scheme = request.url().scheme().to_owned();
-        let (method, headers) = (request.method().clone(), request.headers().clone());
-        let view = View { http: HttpView::with_text(&method, &original, &headers), extras };
-        let wanted = Request::of(&view);
-        let wanted = match &extras.hint {
-            Some(hint) => wanted.with_hint(hint),
-            None => wanted,
-        };
-        let calls = balancer.calls();
-        let limit = request.timeout().copied();
-        // Kept for the next attempt; a body that is a stream cannot be.
-        let mut spare = Some(request);
-        // From the first attempt on: the wait for a list has its own limit.
-        let ends = OnceLock::new();
-        let send = |choice: &Choice, attempt: u32| {
-            let request = spare.take()?;
-            spare = request.try_clone();
-            let end = *ends.get_or_init(|| limit.and_then(|limit| Instant::now().checked_add(limit)));
-            let request = if attempt == 1 { request } else { within(request, end)? };
-            let instance = choice.instance();
-            let prepared = choice
-                .target(Some(&scheme))
-                .map_err(Attempt::Target)
-                .and_then(|target| {
-                    let url = target.rewrite(&original);
-                    let mut request = request;
-                    let outgoing = Outgoing::new(&method, &original, url, request.headers_mut());
-                    let url = self.inner.transformers.apply(&calls, outgoing, &instance);
-                    aim(request, url)
-                })
-                .and_then(|request| {
-                    let client = self.client(balancer, choice, &instance);
-                    client.map(|client| (client, request)).map_err(Attempt::Reqwest)
-                });
-            Some(async move {
-                let (client, request) = prepared?;
-                redirect::watch(client.execute(request)).await.map_err(|(error, redirected)| match error {
-                    error if redirected => Attempt::Redirected(error),
-                    error => Attempt::Reqwest(error),
-                })
-            })
-        };
-        let answered = call_with(balancer, &wanted, &Http(&ends), send).await.map_err(Error::call)?;
-        let via = Via::new(answered.instance, answered.attempts);
-        Ok(lease::hold(answered.response, answered.lease, Some(via)))
-    }
-}
-
-/// What reqwest's responses and errors mean, and when the time of the call is up.
-struct Http<'a>(&'a OnceLock<Option<Instant>>);
-
-impl Protocol<Response, Attempt> for Http<'_> {
-    fn outcome(&self, result: Result<&Response, &Attempt>) -> Outcome {
-        match result {
-            Ok(response) => outcome_of(response.status(), response.headers()),
-            // Nothing was sent, and the instance has no part in it.
-            Err(Attempt::Target(_) | Attempt::Url(..)) => Outcome::Cancelled,
-            Err(Attempt::Reqwest(error)) if error.is_builder() => Outcome::Cancelled,
-            Err(Attempt::Reqwest(error)) => Outcome::Failure(failure_of(error)),
-            // The instance answered, and the call may have had its effect: only what is safe may be repeated.
-            Err(Attempt::Redirected(error)) => Outcome::Failure(match failure_of(error) {
-                Failure::Connect => Failure::Reset,
-                failure => failure,
-            }),
-        }
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        self.0.get().copied().flatten()
-    }
-
-    fn headers(&self, response: &Response) -> HeaderMap {
-        response.headers().clone()
-    }
-}
-
-/// The limit of a call holds for all attempts together; `None` when nothing is left of it.
-fn within(mut request: ::reqwest::Request, end: Option<Instant>) -> Option<::reqwest::Request> {
-    if let (Some(limit), Some(end)) = (request.timeout_mut(), end) {
-        *limit = Some(end.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())?;
-    }
-    Some(request)
-}
-
-/// Points the request at its URL.
-fn aim(mut request: ::reqwest::Request, url: String) -> Result<::reqwest::Request, Attempt> {
-    *request.url_mut() = Url::parse(&url).map_err(|error| Attempt::Url(url, error.to_string()))?;
-    Ok(request)
-}
-
-/// What can go wrong in one attempt.
-#[derive(Debug)]
-pub(super) enum Attempt {
-    Reqwest(::reqwest::Error),
-    /// What happened on the way to which the instance redirected.
-    Redirected(::reqwest::Error),
-    Target(crate::TargetError),
-    Url(String, String),
-}
-
-impl fmt::Display for Attempt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Reqwest(error) | Self::Redirected(error) => error.fmt(f),
-            Self::Target(error) => error.fmt(f),
-            Self::Url(url, why) => write!(f, "{url:?} is no URL: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for Attempt {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            // The text is reqwest's own; its cause is the next one.
-            Self::Reqwest(error) | Self::Redirected(error) => error.source(),
-            Self::Target(_) | Self::Url(..) => None,
-        }
+        self.inner.instances.client(balancer, choice.state(), instance, calls)
     }
 }
 

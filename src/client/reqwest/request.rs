@@ -1,4 +1,4 @@
-use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -6,58 +6,24 @@ use ::reqwest::{Body, Response};
 
 use super::client::Client;
 use super::error::Error;
-use crate::observe::CallInfo;
-use crate::{HttpView, RequestView};
+use super::options::CallOptions;
+use super::replay::MakeBody;
 
 /// A request in the making: reqwest's own builder, and a hint for the balancer.
 ///
 /// What has no method here is behind [`with`](Self::with): everything that reqwest's builder has, by the features that
 /// you gave it, such as `json`, `query`, `form` and `multipart`.
-#[derive(Debug)]
 #[must_use = "a request does nothing until it is sent"]
 pub struct RequestBuilder {
     client: Client,
     inner: Result<::reqwest::RequestBuilder, Error>,
-    extras: Extras,
-}
-
-/// What a request says to the balancer beside itself.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Extras {
-    pub(super) hint: Option<String>,
-    pub(super) template: Option<String>,
-}
-
-/// A request with its extras, for the stages of the chain and for lifecycle processors.
-pub(super) struct View<'a> {
-    pub(super) http: HttpView<'a>,
-    pub(super) extras: &'a Extras,
-}
-
-impl RequestView for View<'_> {
-    fn method(&self) -> Option<&str> {
-        self.http.method()
-    }
-    fn url(&self) -> Option<Cow<'_, str>> {
-        self.http.url()
-    }
-    fn header(&self, name: &str) -> Option<&str> {
-        self.http.header(name)
-    }
-    fn cookie(&self, name: &str) -> Option<&str> {
-        self.http.cookie(name)
-    }
-    fn query(&self, name: &str) -> Option<Cow<'_, str>> {
-        self.http.query(name)
-    }
-    fn attribute(&self, name: &str) -> Option<&str> {
-        self.extras.template.as_deref().filter(|_| name == CallInfo::URL_TEMPLATE)
-    }
+    options: CallOptions,
+    make: Option<MakeBody>,
 }
 
 impl RequestBuilder {
     pub(super) fn new(client: Client, inner: Result<::reqwest::RequestBuilder, Error>) -> Self {
-        Self { client, inner, extras: Extras::default() }
+        Self { client, inner, options: CallOptions::default(), make: None }
     }
 
     /// Changes it by reqwest's own builder.
@@ -72,17 +38,27 @@ impl RequestBuilder {
         Self { inner: self.inner.map(change), ..self }
     }
 
-    /// The group of instances that the request asks for, if the chain has hints; it wins over the header's (default:
-    /// none).
+    /// The group of instances that the request asks for; see [`CallOptions::with_hint`].
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.extras.hint = Some(hint.into());
+        self.options = self.options.with_hint(hint);
         self
     }
 
-    /// The template of the path, such as `/orders/{id}`, by which calls are told apart in metrics (default: none, and then
-    /// they are not: a raw path would make a series of its own).
+    /// The template of the path; see [`CallOptions::with_template`].
     pub fn template(mut self, template: impl Into<String>) -> Self {
-        self.extras.template = Some(template.into());
+        self.options = self.options.with_template(template);
+        self
+    }
+
+    /// What it costs an instance; see [`CallOptions::with_cost`].
+    pub fn cost(mut self, cost: u16) -> Self {
+        self.options = self.options.with_cost(cost);
+        self
+    }
+
+    /// Hint, template and cost in one.
+    pub fn options(mut self, options: CallOptions) -> Self {
+        self.options = options;
         self
     }
 
@@ -102,12 +78,30 @@ impl RequestBuilder {
         self.with(|inner| inner.headers(headers))
     }
 
-    /// The body. One that is a stream can be sent once only, so that such a call has one attempt.
-    pub fn body(self, body: impl Into<Body>) -> Self {
+    /// The body. One that is a stream can be sent once only: it goes to another instance if nothing of it was read, since it
+    /// never got a connection, and is not repeated otherwise. [`body_with`](Self::body_with) makes one that is.
+    pub fn body(mut self, body: impl Into<Body>) -> Self {
+        self.make = None;
         self.with(|inner| inner.body(body))
     }
 
-    /// A limit from the first attempt to the end of the body, all attempts together (default: none; a limit that `make` set
+    /// A body that is made anew for each attempt, so that a stream can be repeated like bytes in memory, also at a redirect
+    /// that keeps it.
+    ///
+    /// ```no_run
+    /// use futures_util::stream;
+    ///
+    /// # async fn example(http: evenkeel::client::reqwest::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let rows = || reqwest::Body::wrap_stream(stream::iter(["a,1\n", "b,2\n"].map(Ok::<_, std::io::Error>)));
+    /// let response = http.put("lb://orders/import").body_with(rows).send().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn body_with(mut self, make: impl Fn() -> Body + Send + Sync + 'static) -> Self {
+        self.make = Some(Arc::new(make));
+        self
+    }
+
+    /// A limit from the first attempt to the end of the body, all attempts and redirects together (default: none; a limit that `make` set
     /// for the client holds for each attempt). The wait for a list before the first attempt has its own, `choose-timeout`.
     pub fn timeout(self, limit: Duration) -> Self {
         self.with(|inner| inner.timeout(limit))
@@ -124,6 +118,16 @@ impl RequestBuilder {
     /// [`Error`], which names service and instances, or quotes the text that is no URL.
     pub async fn send(self) -> Result<Response, Error> {
         let request = self.inner?.build().map_err(Error::plain)?;
-        self.client.execute_with(request, &self.extras).await
+        self.client.execute_made(request, &self.options, self.make).await
+    }
+}
+
+impl std::fmt::Debug for RequestBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RequestBuilder")
+            .field("inner", &self.inner)
+            .field("options", &self.options)
+            .field("made_body", &self.make.is_some())
+            .finish_non_exhaustive()
     }
 }

@@ -12,8 +12,7 @@ use crate::{
 
 /// Why a call came to nothing; it names the service, the instances that were tried, and the cause.
 ///
-/// The cause of the last attempt is its [`source`](std::error::Error::source), of the type that the inner service or client
-/// gave.
+/// The error of the service or client below is its [`cause`](Self::cause), in its own type.
 pub struct Error(Box<Kind>);
 
 #[derive(Debug)]
@@ -52,6 +51,9 @@ impl Attempt {
 
 /// What an error of an inner service says of the instance.
 pub(crate) fn outcome_of_error(error: &(dyn StdError + 'static)) -> Outcome {
+    if let Some(error) = error.downcast_ref::<Error>() {
+        return error.failure().map_or(Outcome::Cancelled, Outcome::Failure);
+    }
     if is_of_the_request(error) { Outcome::Cancelled } else { Outcome::Failure(failure_of(error)) }
 }
 
@@ -143,6 +145,17 @@ impl Error {
         self.failure() == Some(Failure::Timeout)
     }
 
+    /// The error of the service or client below, if there is one, in the type that it gave.
+    pub fn cause(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
+        match &*self.0 {
+            Kind::Plain(error) => Some(&**error),
+            _ => match self.last()? {
+                Attempt::Inner(error) | Attempt::Make(error) => Some(&**error),
+                _ => None,
+            },
+        }
+    }
+
     /// How the last attempt failed; `None` if there was none, or if the instance had no part in it.
     pub fn failure(&self) -> Option<Failure> {
         let outcome = match &*self.0 {
@@ -192,7 +205,7 @@ impl StdError for Error {
         match &*self.0 {
             Kind::Plain(error) => error.source(),
             Kind::Uri { .. } | Kind::Refused { .. } => None,
-            // The text of the attempt is in that of the call; its cause is the error itself.
+            // The text of the last attempt is in that of the call.
             Kind::Call(error) => match error.call_error() {
                 Some(attempt) => attempt.source(),
                 None => error.source(),
@@ -204,8 +217,11 @@ impl StdError for Error {
 impl fmt::Display for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Inner(error) => error.fmt(f),
-            Self::Make(error) => write!(f, "no service for the instance: {error}"),
+            Self::Inner(error) => with_root(&**error, f),
+            Self::Make(error) => {
+                f.write_str("no service for the instance: ")?;
+                with_root(&**error, f)
+            }
             Self::Target(error) => error.fmt(f),
             Self::Uri(why) => f.write_str(why),
             Self::Late => f.write_str("the time of the call was up"),
@@ -213,10 +229,19 @@ impl fmt::Display for Attempt {
     }
 }
 
+/// The error, and what is at the bottom of it: "client error (Connect)" alone says little.
+fn with_root(error: &(dyn StdError + 'static), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "{error}")?;
+    match std::iter::successors(error.source(), |error| (*error).source()).last() {
+        Some(root) => write!(f, ": {root}"),
+        None => Ok(()),
+    }
+}
+
 impl StdError for Attempt {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
-            Self::Inner(error) | Self::Make(error) => Some(&**error),
+            Self::Inner(error) | Self::Make(error) => error.source(),
             Self::Target(_) | Self::Uri(_) | Self::Late => None,
         }
     }

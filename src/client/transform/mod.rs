@@ -114,11 +114,11 @@ impl Transformers {
     pub(crate) fn have_work(&self, calls: &CallSettings) -> bool {
         let CallSettings { x_forwarded, host_header, instance_cookie, .. } = calls;
         let forwarded = x_forwarded.enabled || x_forwarded.forwarded;
-        !Propagated::current().is_empty()
-            || forwarded
+        forwarded
             || *host_header == HostHeader::Service
             || instance_cookie.is_some()
             || !self.0.is_empty()
+            || !Propagated::current().is_empty()
     }
 
     /// What the properties of a service ask for, then those of the client. The URL to send to.

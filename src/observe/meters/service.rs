@@ -39,7 +39,8 @@ pub(super) struct Service {
 
 /// What the label `state` may say of an instance. The last two are not used: they are down by what the registry says, or a
 /// stage left them out.
-const STATES: [&str; 7] = ["up", "unknown", "degraded", "draining", "skipped", "down", "unused"];
+const STATES: [&str; 8] =
+    ["up", "unknown", "degraded", "draining", "skipped", "connecting", "down", "unused"];
 
 /// What the recorder knows.
 #[derive(Default)]
@@ -158,7 +159,11 @@ impl Service {
         let mut zones: BTreeMap<Box<str>, usize> = BTreeMap::new();
         for state in reading.usable {
             let instance = state.instance();
-            let word = if state.is_skipped() { "skipped" } else { instance.status().as_str() };
+            let word = match (state.is_connecting(), state.is_skipped()) {
+                (true, _) => "connecting",
+                (_, true) => "skipped",
+                _ => instance.status().as_str(),
+            };
             *states.entry(word).or_default() += 1;
             let zone = instance.zone().unwrap_or(labels::UNKNOWN);
             match zones.get_mut(zone) {

@@ -214,6 +214,8 @@ pub struct Counts {
     pub probe_due: usize,
     /// Out of use, and a call is probing one.
     pub probing: usize,
+    /// New, and being connected; calls go to others until then.
+    pub connecting: usize,
     /// Left out by a stage.
     pub left_out: usize,
     /// Down, says the registry.
@@ -241,6 +243,8 @@ pub enum InstanceCondition {
     ProbeDue,
     /// It did worse than its like, and gets nothing for a while.
     Ejected,
+    /// It is new, and gets calls once a connection to it is open.
+    Connecting,
     /// It is in use, and its last failures count as load.
     Failing,
     /// The registry says that it is down.
@@ -265,6 +269,7 @@ impl InstanceCondition {
             Self::Probing => "probing",
             Self::ProbeDue => "probe-due",
             Self::Ejected => "ejected",
+            Self::Connecting => "connecting",
             Self::Failing => "failing",
             Self::Down => "down",
             Self::Draining => "draining",

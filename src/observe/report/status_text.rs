@@ -177,6 +177,7 @@ impl fmt::Display for Counts {
             (self.skipped, "skipped"),
             (self.ejected, "ejected"),
             (self.probe_due, "due for a probing call"),
+            (self.connecting, "being connected"),
             (self.probing, "probing"),
             (self.left_out, "left out"),
             (self.down, "down"),

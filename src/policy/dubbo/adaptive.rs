@@ -110,16 +110,38 @@ struct Parts {
 }
 
 impl Parts {
-    fn load(self) -> f64 {
+    fn load(self) -> Load {
         self.by_root(self.latency.sqrt())
     }
 
     #[inline]
-    fn by_root(self, root: f64) -> f64 {
-        // x / (good / all * weight + 1), with one division.
+    fn by_root(self, root: f64) -> Load {
+        // x / (good / all * weight + 1) as one fraction.
         let all = self.all + 1.0;
         let busy = self.cpu * (root + 1.0) * (self.in_flight + 1.0);
-        busy * all / (self.good * self.weight + all)
+        Load { above: busy * all, below: self.good * self.weight + all }
+    }
+}
+
+/// A load as a fraction: to compare two takes no division, which a pick would wait for.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    above: f64,
+    /// Above zero.
+    below: f64,
+}
+
+impl Load {
+    const NONE: Self = Self { above: 0.0, below: 1.0 };
+    /// More than any other; finite, since it is multiplied with zero too.
+    const MOST: Self = Self { above: 1e150, below: 1.0 };
+
+    const fn of(whole: f64) -> Self {
+        Self { above: whole, below: 1.0 }
+    }
+
+    fn value(self) -> f64 {
+        if self.above >= Self::MOST.above { f64::INFINITY } else { self.above / self.below }
     }
 }
 
@@ -138,21 +160,21 @@ struct Two {
 }
 
 impl Two {
-    fn load(&self, cx: &mut PickCx<'_>, at: usize) -> f64 {
+    #[inline]
+    fn load(&self, cx: &mut PickCx<'_>, at: usize) -> Load {
         let (now, dry) = (cx.now(), cx.rehearses());
         let state = cx.state(at);
         if self.weights.at(at) == 0 {
-            return f64::INFINITY;
+            return Load::MOST;
         }
-        let Some(stats) = state.statistics() else { return f64::from(state.load()) };
+        let Some(stats) = state.statistics() else { return Load::of(f64::from(state.load())) };
         let picked = stats.last_picked();
         let waited = if picked == 0 { !self.exact } else { now.saturating_sub(picked) > self.idle };
         if waited && (self.exact || !state.is_failing()) {
-            return 0.0;
+            return Load::NONE;
         }
-        let lifetime = stats.lifetime();
         #[allow(clippy::cast_precision_loss)] // counts of calls
-        let [good, bad] = [lifetime.good.count as f64, lifetime.bad.count as f64];
+        let [good, bad] = [stats.successes() as f64, stats.failures() as f64];
         let in_flight = f64::from(state.in_flight());
         let all = good + bad + in_flight;
         if self.exact {
@@ -163,18 +185,13 @@ impl Two {
         }
         // A report that does not say says 0; as a factor that would make nothing of all the rest.
         let cpu = stats.reported_cpu().map_or(1.0, |cpu| cpu.max(IDLE));
-        let seen = || {
-            let mean =
-                stats.window(now, WINDOW, dry).mean(self.failure).or_else(|| lifetime.mean(self.failure));
-            mean.unwrap_or_default() * 1e-6
-        };
         let told = stats.reported_latency().filter(|_| !state.is_failing());
-        let latency = told.unwrap_or_else(seen);
+        let root = match told {
+            Some(told) => told.sqrt(),
+            None => stats.root(now, WINDOW, self.failure, dry).unwrap_or_default(),
+        };
         let in_flight = f64::from(state.load());
-        // The root in single precision: it takes half the time, and a load needs no more.
-        #[allow(clippy::cast_possible_truncation)]
-        let root = f64::from((latency as f32).sqrt());
-        Parts { cpu, latency, in_flight, good, all, weight: 100.0 }.by_root(root)
+        Parts { cpu, latency: 0.0, in_flight, good, all, weight: 100.0 }.by_root(root)
     }
 }
 
@@ -184,7 +201,7 @@ impl Picker for Two {
     }
 
     fn scores(&self, cx: &mut PickCx<'_>) -> Option<Scores> {
-        let of = (0..cx.len()).map(|at| Some(self.load(cx, at))).collect();
+        let of = (0..cx.len()).map(|at| Some(self.load(cx, at).value())).collect();
         Some(Scores::new(
             "load by processors, latency and calls in flight; of two drawn by chance the smaller",
             of,
@@ -198,6 +215,7 @@ impl Picker for Two {
         };
         let at = better(cx, draw, |cx, b, a| {
             let (of_a, of_b) = (self.load(cx, a), self.load(cx, b));
+            let (of_a, of_b) = (of_a.above * of_b.below, of_b.above * of_a.below);
             #[allow(clippy::float_cmp)] // both come from the same steps; any difference decides
             if of_a == of_b {
                 if self.alias.is_some() {
@@ -224,7 +242,7 @@ mod tests {
 
     #[track_caller]
     fn load(cpu: f64, latency: f64, in_flight: f64, good: f64, all: f64, expected: f64) {
-        let load = Parts { cpu, latency, in_flight, good, all, weight: 100.0 }.load();
+        let load = Parts { cpu, latency, in_flight, good, all, weight: 100.0 }.load().value();
         assert!((load - expected).abs() < 5e-7, "{load} instead of {expected}");
     }
 

@@ -41,6 +41,8 @@ pub(super) struct Skip {
     seen: bool,
     /// A stage leaves it out of the newest list.
     left_out: bool,
+    /// For how long it had warmed up when it was held, if it did, in nanoseconds.
+    pub(super) warmed: Option<u64>,
 }
 
 impl InstanceState {
@@ -62,7 +64,7 @@ impl InstanceState {
         !std::mem::replace(&mut self.skip.lock().warned, true)
     }
 
-    /// When a skipped instance gets its probing call.
+    /// When a skipped instance gets its probing call, and one that is being connected gets calls at the latest.
     pub fn skipped_until(&self) -> Option<Instant> {
         if self.is_skipped() { self.skip.lock().until } else { None }
     }
@@ -145,27 +147,35 @@ impl InstanceState {
 
     /// The instance answered: it is in use again.
     pub(crate) fn restore(&self) {
-        let was_ejected = {
+        let (was_ejected, was_held) = {
             // The whole step under one lock, as in `skip`: an alarm that a failure of this moment arms must not be
             // cancelled, or nothing would ever bring the instance back.
             let mut skip = self.skip.lock();
-            let was_ejected = skip.ejected.is_some();
+            let (was_ejected, was_held) = (skip.ejected.is_some(), self.fitness.is_held());
             // What comes back after an ejection is damped; before it fits, so that no pick sees it unwarmed.
             if was_ejected && self.fitness.is_skipped() {
                 self.warm_up();
+            }
+            if was_held {
+                self.go_on_warming(skip.warmed.take());
             }
             if !self.fitness.restore() {
                 return;
             }
             self.alarm.cancel();
             (skip.failures, skip.until, skip.since, skip.ejected) = (0, None, None, None);
-            was_ejected
+            (was_ejected, was_held)
         };
         let service = self.service();
-        let kind = if was_ejected { ChangeKind::Returned } else { ChangeKind::Back };
+        let kind = match (was_ejected, was_held) {
+            (true, _) => ChangeKind::Returned,
+            (_, true) => ChangeKind::Connected,
+            _ => ChangeKind::Back,
+        };
         service.note(kind, Some(&self.instance()), "it answered");
         service.outliers().returned(was_ejected);
-        if let Some(passed) = service.logs().back.pass() {
+        // One that is new was not out of use before.
+        if !was_held && let Some(passed) = service.logs().back.pass() {
             let (service, suppressed) = (service.id(), passed.suppressed());
             tracing::info!(%service, instance = %self.instance(), suppressed, "an instance is back in use");
         }

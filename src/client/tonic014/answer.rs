@@ -1,0 +1,239 @@
+//! The answer of a call: what its status says, and its body, with which the lease ends.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use tokio::time::{Instant, Sleep};
+use tonic::body::Body;
+use tonic::{Code, Status};
+
+use super::connection::InFlight;
+use super::error::insert;
+use super::fault::{Fault, Kind};
+use super::names::{name_in, names_of, note};
+use crate::choice::outcome_of;
+use crate::{Lease, Outcome, ServiceId, ServiceInstance};
+
+/// What the head of an answer says: the status, if it is there already; success, if more is to come.
+pub(super) fn head_outcome(status: StatusCode, headers: &HeaderMap) -> Outcome {
+    match code_in(headers) {
+        Some(code) => Outcome::Grpc(code),
+        None if status == StatusCode::OK => Outcome::Grpc(0),
+        // A proxy, or something that does not speak gRPC.
+        None => outcome_of(status, headers),
+    }
+}
+
+/// The code of a status in headers or trailers. One that is no number, or that nobody knows, is 2 (unknown).
+pub(super) fn code_in(headers: &HeaderMap) -> Option<u16> {
+    let code = Code::from_bytes(headers.get(Status::GRPC_STATUS)?.as_bytes());
+    Some(number(code))
+}
+
+pub(super) fn number(code: Code) -> u16 {
+    u16::try_from(i32::from(code)).unwrap_or(2)
+}
+
+/// The code for an answer of HTTP that has none, as the protocol maps them.
+fn code_for(status: StatusCode) -> Code {
+    match status.as_u16() {
+        400 => Code::Internal,
+        401 => Code::Unauthenticated,
+        403 => Code::PermissionDenied,
+        404 => Code::Unimplemented,
+        429 | 502 | 503 | 504 => Code::Unavailable,
+        _ => Code::Unknown,
+    }
+}
+
+/// Whom a call was sent to.
+#[derive(Debug)]
+pub(super) struct Story {
+    pub(super) service: ServiceId,
+    /// In order; the last one answered.
+    pub(super) tried: Vec<ServiceInstance>,
+}
+
+/// What lives as long as a call does.
+pub(super) struct Held {
+    pub(super) lease: Lease,
+    pub(super) in_flight: InFlight,
+    pub(super) story: Story,
+    pub(super) deadline: Option<Instant>,
+}
+
+/// The response for the caller. One that has its status already ends the lease at once.
+pub(super) fn answer(response: Response<Body>, held: Held) -> Response<Body> {
+    let (mut head, body) = response.into_parts();
+    let outcome = head_outcome(head.status, &head.headers);
+    let no_grpc = head.status != StatusCode::OK && code_in(&head.headers).is_none();
+    if no_grpc {
+        let text = format!("the server answered with HTTP status {}", head.status.as_u16());
+        head.headers.insert(Status::GRPC_STATUS, HeaderValue::from(number(code_for(head.status))));
+        // Digits and words are a header.
+        if let Ok(text) = HeaderValue::try_from(text.replace(' ', "%20")) {
+            head.headers.insert(Status::GRPC_MESSAGE, text);
+        }
+    }
+    if let Some(code) = code_in(&head.headers) {
+        if code != 0 {
+            name_in(&mut head.headers, held.story.service.as_str(), &held.story.tried, outcome);
+        }
+        let mut lease = held.lease;
+        lease.answered(outcome);
+        lease.complete(outcome);
+        return Response::from_parts(head, if no_grpc { Body::empty() } else { body });
+    }
+    let limit = held.deadline.map(|end| Box::pin(tokio::time::sleep_until(end)));
+    let body = Answer { inner: body, held: Some(held), limit };
+    Response::from_parts(head, Body::new(body))
+}
+
+/// The body of an answer. Its last part, the trailers, has the status.
+struct Answer {
+    inner: Body,
+    /// None once the call has ended.
+    held: Option<Held>,
+    /// The deadline of the call: tonic does not look at it once the head is there.
+    limit: Option<Pin<Box<Sleep>>>,
+}
+
+impl Answer {
+    /// Ends the call; whom it was sent to, unless it had ended before.
+    fn end(&mut self, outcome: Outcome) -> Option<Story> {
+        let held = self.held.take()?;
+        self.limit = None;
+        held.lease.complete(outcome);
+        Some(held.story)
+    }
+
+    /// The call ends with a fault; the caller gets a status that names the instances.
+    fn fail(&mut self, fault: Fault) -> Status {
+        let outcome = match fault.kind {
+            // The server had begun to answer: it did look at the request.
+            Kind::Lost | Kind::Unprocessed | Kind::Connect => Outcome::Failure(crate::Failure::Reset),
+            _ => fault.outcome(),
+        };
+        let Fault { code, mut text, cause, .. } = fault;
+        let named = self.end(outcome).map(|story| (names_of(&story.tried), story));
+        if let Some(((names, _), story)) = &named {
+            text.push_str(&note(story.service.as_str(), names));
+        }
+        let mut status = Status::new(code, text);
+        if let Some(((_, Some(header)), _)) = named {
+            insert(status.metadata_mut(), header);
+        }
+        if let Some(cause) = cause {
+            status.set_source(cause);
+        }
+        status
+    }
+
+    /// The deadline is over.
+    fn late(&mut self) -> Status {
+        // Resets the stream.
+        self.inner = Body::empty();
+        self.fail(Fault::deadline())
+    }
+
+    fn trailers(&mut self, mut trailers: HeaderMap) -> HeaderMap {
+        if let Some(held) = &self.held {
+            held.lease.hear_trailers(&trailers);
+        }
+        let code = code_in(&trailers).unwrap_or(number(Code::Unknown));
+        if let Some(story) = self.end(Outcome::Grpc(code))
+            && code != 0
+        {
+            name_in(&mut trailers, story.service.as_str(), &story.tried, Outcome::Grpc(code));
+        }
+        trailers
+    }
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let this = self.get_mut();
+        // A server that never pauses would not be noticed below.
+        if this.limit.as_ref().is_some_and(|limit| limit.deadline() <= Instant::now()) {
+            return Poll::Ready(Some(Err(this.late())));
+        }
+        match Pin::new(&mut this.inner).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                let frame = match frame.into_trailers() {
+                    Ok(trailers) => Frame::trailers(this.trailers(trailers)),
+                    Err(frame) => frame,
+                };
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(status))) => Poll::Ready(Some(Err(this.fail(Fault::of_body(status))))),
+            Poll::Ready(None) => {
+                // Without a status, which is a fault of the server; tonic says so to the caller.
+                this.end(Outcome::Grpc(number(Code::Unknown)));
+                Poll::Ready(None)
+            }
+            Poll::Pending => {
+                let Some(limit) = &mut this.limit else { return Poll::Pending };
+                ready!(limit.as_mut().poll(cx));
+                Poll::Ready(Some(Err(this.late())))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        // A call whose caller gives up says nothing of the instance.
+        self.end(Outcome::Cancelled);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(status: u16, entries: &[(&'static str, &'static str)]) -> Outcome {
+        let mut headers = HeaderMap::new();
+        for (name, value) in entries {
+            headers.insert(*name, HeaderValue::from_static(value));
+        }
+        head_outcome(StatusCode::from_u16(status).unwrap(), &headers)
+    }
+
+    #[test]
+    fn the_status_of_grpc_counts_before_that_of_http() {
+        for (status, entries, outcome) in [
+            (200, &[][..], Outcome::Grpc(0)),
+            (200, &[("grpc-status", "14")], Outcome::Grpc(14)),
+            (200, &[("grpc-status", "5")], Outcome::Grpc(5)),
+            (200, &[("grpc-status", "nonsense")], Outcome::Grpc(2)),
+            (200, &[("grpc-status", "99")], Outcome::Grpc(2)),
+            (503, &[], Outcome::Status(503)),
+            (503, &[("grpc-status", "14")], Outcome::Grpc(14)),
+            (404, &[], Outcome::Status(404)),
+        ] {
+            assert_eq!(head(status, entries), outcome, "{status} {entries:?}");
+        }
+        assert_eq!(head(503, &[("retry-after", "7")]).to_string(), "status 503, retry after 7 s");
+        for (status, code) in [(400, 13), (401, 16), (403, 7), (404, 12), (429, 14), (503, 14), (500, 2)] {
+            assert_eq!(number(code_for(StatusCode::from_u16(status).unwrap())), code, "{status}");
+        }
+    }
+}
