@@ -19,6 +19,8 @@ use evenkeel::supplier::HintStage;
 use evenkeel::{LoadBalancer, LoadBalancers, Outcome, Request, ServiceInstance, SupplierBuilder};
 use http::{HeaderName, HeaderValue};
 use http_body_util::{BodyExt, Empty};
+use hyper_util::rt::TokioExecutor;
+use tower::ServiceExt;
 
 use net::{Server, at, header, ok};
 
@@ -101,8 +103,15 @@ async fn every_client_has_it_before_it_chooses_and_on_the_wire() {
         let by_hyper = canary().scope(hyper.request(request)).await.unwrap();
         assert_eq!(by_hyper.into_body().collect().await.unwrap().to_bytes(), "canary");
     }
+    let plain = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build_http();
+    let layered = tower::ServiceBuilder::new().layer(second.balancers.balance_layer()).service(plain);
+    for _ in 0..3 {
+        let request = http::Request::get("lb://orders/x").body(Empty::<&[u8]>::new()).unwrap();
+        let by_layer = canary().scope(layered.clone().oneshot(request)).await.unwrap();
+        assert_eq!(by_layer.into_body().collect().await.unwrap().to_bytes(), "canary");
+    }
     assert!(second.canary.heads().iter().all(|head| header(head, "x-sc-lb-hint") == Some("canary")));
-    assert_eq!((second.canary.served(), second.stable.served()), (6, 0));
+    assert_eq!((second.canary.served(), second.stable.served()), (9, 0));
     // A request that says so itself is believed.
     let own =
         canary().scope(reqwest.get("lb://orders/x").header("x-sc-lb-hint", "stable").send()).await.unwrap();

@@ -16,6 +16,8 @@ mod net;
 mod pool;
 #[path = "tonic/probe.rs"]
 mod probe;
+#[path = "tonic/propagation.rs"]
+mod propagation;
 #[path = "tonic/reports.rs"]
 mod reports;
 #[path = "tonic/retry.rs"]

@@ -33,7 +33,8 @@ pub(crate) const GATEWAY: Known = Known {
 };
 
 /// Names of two words that stand in the names of variables, where a dash would have to.
-const WORDS: [&str; 3] = ["DEFAULT_FILTERS", "RESPONSE_TIMEOUT", "CONNECT_TIMEOUT"];
+const WORDS: [&str; 5] =
+    ["DEFAULT_FILTERS", "RESPONSE_TIMEOUT", "CONNECT_TIMEOUT", "TRUSTED_PROXIES", "X_FORWARDED"];
 
 /// A value, or what stands below it.
 #[derive(Clone, Debug)]

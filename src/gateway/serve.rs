@@ -14,7 +14,7 @@ use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{sleep, timeout};
 
 use super::proxy::{Proxy, RequestBody, Tunnels};
 
@@ -74,14 +74,13 @@ impl GatewayHandle {
     /// their answers, and connections that are idle close at once; a websocket goes on until one of its sides ends it.
     pub async fn shutdown(self, limit: Duration) -> Drained {
         self.draining.send_replace(true);
-        let end = Instant::now() + limit;
         let mut open = self.open.clone();
         let closed = async {
             // The task ends by itself, or it is gone.
             let _ = open.wait_for(Option::is_none).await;
             self.tunnels.ended().await;
         };
-        let in_time = timeout_at(end, closed).await.is_ok();
+        let in_time = timeout(limit, closed).await.is_ok();
         let cut = if in_time { 0 } else { self.open.borrow().unwrap_or_default() };
         let websockets_cut = self.tunnels.running();
         // Cuts the rest.

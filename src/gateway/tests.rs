@@ -325,6 +325,12 @@ fn settings_are_read_and_checked() {
     assert_eq!(settings.connect_timeout.unwrap().as_millis(), 200);
     assert!(settings.response_timeout.is_none() && !settings.x_forwarded);
     assert!(settings.trusted_proxies.unwrap().is_match("10.0.0.7"));
+    let variables =
+        [("EVENKEEL_GATEWAY_TRUSTED_PROXIES", "a"), ("SPRING_CLOUD_GATEWAY_X_FORWARDED_ENABLED", "false")];
+    let of_variables = Properties::default().with_environment(variables).unwrap();
+    assert!(of_variables.warnings().is_empty(), "{:?}", of_variables.warnings());
+    let settings = GatewaySettings::from_properties(&of_variables).unwrap();
+    assert!(settings.trusted_proxies.is_some() && !settings.x_forwarded && settings.forwarded);
     let error = GatewaySettings::from_properties(&properties(&[
         ("trusted-proxies", "("),
         ("loadbalancer.use404", "maybe"),

@@ -25,6 +25,7 @@ use crate::call::call_with;
 use crate::client::Via;
 use crate::client::pool::{Pool, Pools};
 use crate::observe::CallInfo;
+use crate::request::Propagated;
 use crate::{Choice, HttpView, LoadBalancer, LoadBalancers, Request, RequestView, ServiceInstance};
 
 /// Past the deadline, how long a call may take to say with whom it was; only the wait for a list lasts that long.
@@ -216,7 +217,8 @@ impl Inner {
         deadline: Option<Instant>,
     ) -> Result<http::Response<Body>, Error> {
         let balancer = &*self.source.balancer()?;
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
+        Propagated::current().add_to(&mut head.headers);
         let body = Origin::new(body, self.settings.replay_limit);
         let view = View(HttpView::new(&head.method, &head.uri, &head.headers), head.uri.path());
         let wanted = Request::of(&view);

@@ -16,6 +16,7 @@ use super::picking::{Picking, Wait, pick};
 use super::{BoxError, Picked};
 use crate::choice::outcome_of;
 use crate::client::{Outgoing, Via};
+use crate::request::Propagated;
 use crate::{Choice, Failure, InstanceState, Lease, LoadBalancer, Outcome, TrackedBody};
 
 /// A service of HTTP whose requests are balanced; made by a [`BalanceLayer`](super::BalanceLayer).
@@ -105,6 +106,7 @@ fn seat(settings: &Settings, parts: &mut Parts) -> Result<(Seat, Option<(LoadBal
         return Ok((Seat::Given, None));
     }
     let Some(balancer) = settings.routes.balancer(parts)? else { return Ok((Seat::Plain, None)) };
+    Propagated::current().add_to(&mut parts.headers);
     let picking = pick(&balancer, &View::of(parts).request());
     taken(settings, balancer, picking, parts)
 }

@@ -245,6 +245,9 @@ impl Properties {
         if Prefix::strip(&path).is_none() {
             path.insert(0, Token::Name { text: Prefix::Evenkeel.as_str().to_owned(), node: 0 });
         }
+        if is_gateways(&path) {
+            return self.with_value(&key::render(&path), value);
+        }
         self.set_path(&path, &value.to_string())
     }
 
