@@ -11,6 +11,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use evenkeel::client::reqwest::{Client, CookieStore, RedirectedFrom, SetInstanceCookie, Via};
 use evenkeel::config::Properties;
@@ -24,7 +25,7 @@ use reqwest::Url;
 use reqwest::cookie::{CookieStore as _, Jar};
 use reqwest::header::HeaderValue;
 use support::Server;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -78,7 +79,7 @@ async fn run() -> Outcome<u32> {
     wrong += killed(&http, &all).await;
     println!("\n6. The last one is killed, too");
     for server in all {
-        server.kill();
+        kill(server).await?;
     }
     wrong += nobody(&http).await;
     println!("\n7. A new one takes their place");
@@ -113,6 +114,18 @@ async fn redirecting(location: &'static str) -> std::io::Result<std::net::Socket
         }
     });
     Ok(address)
+}
+
+/// Kills it, and waits until nobody listens there any more.
+async fn kill(server: &Server) -> Outcome<()> {
+    server.kill();
+    for _ in 0..1_000 {
+        if TcpStream::connect(server.address).await.is_err() {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Err(format!("{} does not die", server.name).into())
 }
 
 /// One GET; who answered, after how many attempts.
@@ -204,7 +217,9 @@ async fn sticky(http: &Client, all: &[&Server; 3]) -> Outcome<u32> {
     let (before, _, mut failed) = gets(&user, 10).await;
     let home = before.keys().next().ok_or("nobody answered")?;
     println!("   ten calls: all by {home}; now it is killed");
-    all.iter().filter(|server| server.name == *home).for_each(|server| server.kill());
+    for server in all.iter().filter(|server| server.name == *home) {
+        kill(server).await?;
+    }
     let (after, attempts, more) = gets(&user, 10).await;
     failed.extend(more);
     let text = format!(
@@ -290,7 +305,7 @@ async fn back(http: &Client) -> u32 {
                 &format!("{} answers, after {attempt} call(s)", via.instance()),
             );
         }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     check(false, "it never answered")
 }

@@ -1,4 +1,4 @@
-//! Balancing for a [`reqwest::Client`](::reqwest::Client) that is there already, as middlewares of [`reqwest_middleware`].
+//! Balancing for a [`reqwest::Client`] that is there already, as middlewares of [`reqwest_middleware`].
 //!
 //! ```no_run
 //! # async fn example(balancers: evenkeel::LoadBalancers) -> Result<(), Box<dyn std::error::Error>> {
