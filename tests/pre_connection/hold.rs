@@ -76,7 +76,7 @@ async fn an_instance_that_comes_up_late_is_connected_by_a_later_try() {
     assert_eq!(connecting(&lb), "b");
     to(&fake, begun + 600).await;
     assert_eq!(connecting(&lb), "");
-    assert_eq!(lb.change_log().last().unwrap().detail, "1 of 1 are connected after 600 ms");
+    assert_eq!(lb.change_log().last().unwrap().detail, "1 of 1 connected after 600 ms");
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,7 +114,7 @@ async fn with_the_ratio_all_that_came_together_get_calls() {
     assert_eq!(fake.running(), 3);
     to(&fake, begun + 1_500).await;
     assert_eq!(fake.running(), 0);
-    assert_eq!(lb.change_log().last().unwrap().detail, "5 of 5 are connected after 1500 ms");
+    assert_eq!(lb.change_log().last().unwrap().detail, "5 of 5 connected after 1500 ms");
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,7 +142,7 @@ async fn the_time_limit_lets_everybody_in_and_ends_the_tries() {
     let told = lb.change_log().last().unwrap().detail.clone();
     assert!(
         told.starts_with(
-            "0 of 2 are connected after 3000 ms; b (b.test:8080) is not: no connection within 2000 ms"
+            "0 of 2 connected after 3000 ms; b (b.test:8080) is not: no connection within 2000 ms"
         ),
         "{told}"
     );
@@ -179,7 +179,7 @@ async fn when_nobody_else_is_usable_they_are_used() {
     assert_eq!((connecting(&lb).as_str(), fake.now()), ("", begun));
     even(&picks(&lb, 40).await, "c d", 20, 1);
     to(&fake, begun + 1_500).await;
-    assert_eq!(lb.change_log().last().unwrap().detail, "2 of 2 are connected after 1500 ms");
+    assert_eq!(lb.change_log().last().unwrap().detail, "2 of 2 connected after 1500 ms");
 }
 
 /// A call for a group whose instances are all held goes to one of them anyway, and its answer brings that one in.

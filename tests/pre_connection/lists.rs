@@ -33,7 +33,7 @@ async fn the_first_list_is_connected_if_a_property_says_so_and_nobody_waits_for_
     assert_eq!((fake.asked(), fake.now(), connecting(&lb).as_str()), (3, 0, ""));
     even(&picks(&lb, 300).await, "a b c", 100, 1);
     to(&fake, 500).await;
-    assert_eq!(lb.change_log().last().unwrap().detail, "3 of 3 are connected after 500 ms");
+    assert_eq!(lb.change_log().last().unwrap().detail, "3 of 3 connected after 500 ms");
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,7 +79,7 @@ async fn when_those_in_use_leave_those_that_are_held_come_in() {
     even(&picks(&lb, 300).await, "b c d", 100, 1);
     // Their connections are opened all the same.
     to(&fake, begun + 1_500).await;
-    let done = |change: &evenkeel::observe::Change| change.detail.starts_with("2 of 2 are connected");
+    let done = |change: &evenkeel::observe::Change| change.detail.starts_with("2 of 2 connected");
     assert!(lb.change_log().iter().any(done));
 }
 
@@ -101,7 +101,26 @@ async fn who_leaves_meanwhile_is_tried_no_more_and_does_not_count() {
     to(&fake, begun + 30_000).await;
     assert_eq!((fake.times("d").len(), fake.running()), (1, 0));
     let told = lb.change_log().last().unwrap().detail.clone();
-    assert!(told.starts_with("1 of 2 are connected"), "{told}");
+    assert!(told.starts_with("1 of 2 connected"), "{told}");
+}
+
+/// Neither does one that was connected when it left.
+#[tokio::test(start_paused = true)]
+async fn who_leaves_connected_does_not_count_either() {
+    let (live, fake) = (Live::new(list("a")), Scripted::new());
+    // floor(4 * 0.5) = 2; of the three that are left it is one.
+    let lb = started(&live, &fake, on().with_ratio(0.5).with_max_retries(0)).await;
+    fake.set("c", Try::After(1_000));
+    fake.set("d", Try::Hangs);
+    fake.set("e", Try::Refused(500));
+    live.set(list("a b c d e")).await;
+    let begun = fake.now();
+    assert_eq!(connecting(&lb), "cde");
+    live.set(list("a c d e")).await;
+    to(&fake, begun + 999).await;
+    assert_eq!(connecting(&lb), "cd");
+    to(&fake, begun + 1_000).await;
+    assert_eq!(connecting(&lb), "");
 }
 
 #[tokio::test(start_paused = true)]

@@ -140,9 +140,9 @@ async fn reports_tell_who_is_being_connected_and_why_it_takes_so_long() {
     assert_eq!(lb.status().counts.in_use, 2);
     let log = lb.change_log();
     let of = |kind| log.iter().find(|change| change.kind == kind).map(|change| change.detail.as_str());
-    assert_eq!(of(ChangeKind::Connecting), Some("1 new instances are being connected: they get calls then"));
+    assert_eq!(of(ChangeKind::Connecting), Some("1 new to connect: calls go to others until then"));
     assert_eq!(
         of(ChangeKind::Connected),
-        Some("0 of 1 are connected after 4500 ms; b (b.test:8080) is not: connection refused")
+        Some("0 of 1 connected after 4500 ms; b (b.test:8080) is not: connection refused")
     );
 }

@@ -25,10 +25,10 @@ async fn a_balancer_that_is_closed_or_dropped_leaves_no_task() {
             lb.close().await;
         }
         drop(lb);
+        // At once, before the task is gone: whoever holds a snapshot sees nobody waited for.
+        assert!(list.instances().all(|state| !state.is_connecting() && !state.is_skipped()));
         settle().await;
         assert_eq!(fake.running(), 0, "close: {close}");
-        // Whoever holds a snapshot sees nobody waited for.
-        assert!(list.instances().all(|state| !state.is_connecting() && !state.is_skipped()));
         to(&fake, fake.now() + 60_000).await;
         assert_eq!(fake.asked(), 2);
         // The source is all that is left.

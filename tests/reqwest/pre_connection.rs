@@ -54,7 +54,9 @@ async fn call(client: &evenkeel::client::reqwest::Client) -> String {
 
 #[tokio::test]
 async fn the_first_request_of_a_new_instance_finds_its_connection_open() {
-    let (old, new) = (Server::start(ok("old")).await, Server::start(ok("new")).await);
+    // A page that is not at hand at once: unless it is read, its connection is of no use.
+    let page = |number| ok(&if number == 1 { "x".repeat(200_000) } else { "new".to_owned() });
+    let (old, new) = (Server::start(ok("old")).await, Server::start(by(page)).await);
     let world = World::new(&[old.instance("a")], &[("enabled", "true"), ("path", "/ready?x=%2F")]);
     let client = client(&world.balancers);
     assert_eq!(call(&client).await, "old");

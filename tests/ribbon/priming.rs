@@ -67,7 +67,7 @@ async fn ribbon_096_ten_are_ten_and_two_hundred_are_two_hundred() {
     for n in [10, 200] {
         let connect = Counting::default();
         // Five at a time, 10 ms each.
-        let wanted = format!("{n} of {n} are connected after {} ms", n * 2);
+        let wanted = format!("{n} of {n} connected after {} ms", n * 2);
         assert_eq!(primed(at_ports(n), &connect).await, wanted);
         assert_eq!((connect.tries(), connect.most.load(Ordering::SeqCst)), (usize::from(n), 5));
     }
@@ -79,7 +79,7 @@ async fn ribbon_096_duplicates_are_connected_once() {
     for n in [10, 200] {
         let connect = Counting::default();
         let duplicates = vec![ServiceInstance::new("10.0.0.1", 10_001).unwrap(); n];
-        assert_eq!(primed(duplicates, &connect).await, "1 of 1 are connected after 10 ms");
+        assert_eq!(primed(duplicates, &connect).await, "1 of 1 connected after 10 ms");
         assert_eq!(connect.tries(), 1);
     }
 }
@@ -89,10 +89,10 @@ async fn ribbon_096_duplicates_are_connected_once() {
 async fn ribbon_096_each_gets_ten_tries() {
     let began = Instant::now();
     let connect = Counting { refuse: 9, ..Counting::default() };
-    assert!(primed(at_ports(3), &connect).await.starts_with("3 of 3 are connected"));
+    assert!(primed(at_ports(3), &connect).await.starts_with("3 of 3 connected"));
     assert_eq!(connect.tries(), 30);
     let connect = Counting { refuse: 10, ..Counting::default() };
-    assert!(primed(at_ports(3), &connect).await.starts_with("0 of 3 are connected"));
+    assert!(primed(at_ports(3), &connect).await.starts_with("0 of 3 connected"));
     assert_eq!(connect.tries(), 30);
     assert!(began.elapsed() < Duration::from_secs(100), "on the clock of the test");
 }

@@ -24,8 +24,9 @@ pub(super) struct Batch {
     settings: PreConnection,
     entries: Vec<Entry>,
     began: Instant,
-    /// How many of them left.
+    /// How many of them left, and how many of the others are connected.
     left: AtomicUsize,
+    connected: AtomicUsize,
     /// Enough are connected, or they are waited for no longer.
     let_in: AtomicBool,
     over: AtomicBool,
@@ -71,6 +72,7 @@ impl Batch {
             entries: states.into_iter().map(entry).collect(),
             began: Instant::now(),
             left: AtomicUsize::new(0),
+            connected: AtomicUsize::new(0),
             let_in: AtomicBool::new(false),
             over: AtomicBool::new(false),
         }
@@ -84,11 +86,16 @@ impl Batch {
     pub(super) fn keep(&self, is_there: impl Fn(u64) -> bool) {
         let mut changed = false;
         for entry in self.entries.iter().filter(|entry| !is_there(entry.state.uid())) {
-            if !entry.gone.swap(true, Ordering::AcqRel) {
+            {
+                let tries = entry.tries.lock();
+                if entry.gone.swap(true, Ordering::AcqRel) {
+                    continue;
+                }
                 self.left.fetch_add(1, Ordering::AcqRel);
-                changed |= entry.state.end_hold();
-                entry.leaves.notify_one();
+                self.connected.fetch_sub(usize::from(tries.connected), Ordering::AcqRel);
             }
+            changed |= entry.state.end_hold();
+            entry.leaves.notify_one();
         }
         self.tell_if(changed);
     }
@@ -121,18 +128,31 @@ impl Batch {
     /// Says that it begins.
     pub(super) fn note(&self) {
         let calls = if self.entries.iter().any(|entry| entry.held) {
-            "they get calls then"
+            "calls go to others until then"
         } else {
-            "they get calls meanwhile, since there are no others"
+            "they get calls meanwhile"
         };
-        let detail = format!("{} new instances are being connected: {calls}", self.entries.len());
+        let detail = format!("{} new to connect: {calls}", self.entries.len());
         self.service.note(ChangeKind::Connecting, None, detail);
     }
 
-    /// How many have to be connected for all of them to get calls.
-    fn enough(&self) -> usize {
+    /// Tries of one came to an end.
+    fn came(&self, entry: &Entry, is_connected: bool) {
+        {
+            let mut tries = entry.tries.lock();
+            if entry.gone.load(Ordering::Acquire) {
+                return;
+            }
+            tries.connected = is_connected;
+            self.connected.fetch_add(usize::from(is_connected), Ordering::AcqRel);
+        }
+        self.tell_if(entry.held && entry.state.end_hold());
+    }
+
+    /// Whether so many are connected that all of them get calls.
+    fn has_enough(&self) -> bool {
         let listed = self.entries.len() - self.left.load(Ordering::Acquire);
-        share(listed, self.settings.properties.ratio)
+        self.connected.load(Ordering::Acquire) >= share(listed, self.settings.properties.ratio)
     }
 
     /// Tries until the instance is connected, which is `Some(true)`, or no more is to be tried; `None` if it left.
@@ -159,7 +179,7 @@ impl Batch {
             let connecting = self.settings.connector.connect(&entry.state, &properties.path);
             match limited(properties.connect_timeout, connecting).await {
                 Ok(()) => return true,
-                Err(error) => self.failed(entry, attempt + 1, error.to_string()),
+                Err(error) => self.failed(entry, attempt.saturating_add(1), error.to_string()),
             }
         }
         false
@@ -182,7 +202,7 @@ impl Batch {
         }
         let elapsed_ms = millis(self.began.elapsed());
         let why = why.unwrap_or_default();
-        let detail = format!("{connected} of {instances} are connected after {elapsed_ms} ms{why}");
+        let detail = format!("{connected} of {instances} connected after {elapsed_ms} ms{why}");
         self.service.note(ChangeKind::Connected, None, detail);
         if let Some(passed) = self.service.logs().connected.pass() {
             let (service, suppressed) = (self.service.id(), passed.suppressed());
@@ -214,22 +234,18 @@ pub(super) async fn run(running: Running, gate: Arc<Semaphore>) {
     let mut limit = pin!(sleep(batch.settings.properties.timeout));
     let mut all: FuturesUnordered<_> =
         batch.entries.iter().map(|entry| async move { (entry, batch.connect(entry, gate).await) }).collect();
-    let mut connected = 0;
     loop {
         tokio::select! {
             biased;
             next = all.next() => match next {
                 None => break,
-                Some((entry, Some(is_connected))) if !entry.gone.load(Ordering::Acquire) => {
-                    entry.tries.lock().connected = is_connected;
-                    connected += usize::from(is_connected);
-                    batch.tell_if(entry.held && entry.state.end_hold());
-                }
-                Some(_) => {}
+                Some((entry, Some(is_connected))) => batch.came(entry, is_connected),
+                // It left.
+                Some((_, None)) => {}
             },
             () = &mut limit => break,
         }
-        if connected >= batch.enough() {
+        if batch.has_enough() {
             batch.let_in();
         }
     }
