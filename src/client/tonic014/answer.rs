@@ -108,6 +108,7 @@ impl Answer {
         let held = self.held.take()?;
         self.limit = None;
         held.lease.complete(outcome);
+        drop(held.in_flight);
         Some(held.story)
     }
 

@@ -81,6 +81,7 @@ impl Error {
             Kind::Late(_) => Code::DeadlineExceeded,
             Kind::Call(error) => match error.call_error() {
                 Some(fault) => fault.code,
+                None if error.is_timeout() => Code::DeadlineExceeded,
                 None => Code::Unavailable,
             },
         }
