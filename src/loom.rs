@@ -260,12 +260,12 @@ fn a_peak_is_never_lost_and_a_mean_is_read_whole() {
             let pace = Arc::clone(&pace);
             thread::spawn(move || pace.observe(0, took, decay))
         });
-        let read = pace.latency(0, decay);
+        let read = pace.latency(0, 0, decay);
         assert!([None, Some(5e6), Some(9e6)].contains(&read), "{read:?}");
         for other in others {
             other.join().unwrap();
         }
-        assert_eq!(pace.latency(0, decay), Some(9e6));
+        assert_eq!(pace.latency(0, 0, decay), Some(9e6));
     });
 }
 
@@ -287,7 +287,7 @@ fn ages_of_calls_that_ended_are_gone() {
         other.join().unwrap();
         // With one call that began at 0, the sum of the others would show.
         pace.enter(0);
-        assert_eq!(pace.latency(1_024, Decay::over(Duration::from_secs(10))), Some(1_024.0));
+        assert_eq!(pace.latency(1_024, 1, Decay::over(Duration::from_secs(10))), Some(1_024.0));
     });
 }
 

@@ -75,7 +75,7 @@ impl Choice {
     #[inline]
     pub(crate) fn new(state: &Arc<InstanceState>, probe: bool, now: u64, cost: u16) -> Self {
         state.enter(cost);
-        let (started, paced) = state.begin(now);
+        let (started, paced) = state.begin(now, cost);
         let bits = OPEN | if paced { PACED } else { 0 } | if probe { PROBE } else { 0 };
         let word = Outcome::CANCELLED << BELOW | u64::from(cost) << BITS | u64::from(bits);
         Self { state: Arc::clone(state), started, word }
@@ -276,7 +276,7 @@ impl Drop for Choice {
         let bits = self.bits();
         if bits & TOLD != 0 || self.state.is_heard(bits & OPEN) {
             let outcome = Outcome::unpacked(self.word >> BELOW);
-            InstanceState::report(&self.state, outcome, self.started, Told(bits));
+            InstanceState::report(&self.state, outcome, self.started, Told(bits), self.cost());
         }
     }
 }

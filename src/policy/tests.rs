@@ -74,7 +74,7 @@ impl Set {
     /// As after a call that was never sent. Without a runtime its back-off is over at once, so it is claimed too.
     fn skip(&self, index: usize) {
         let outcome = Outcome::Failure(Failure::Connect);
-        InstanceState::report(&self.states[index], outcome, 0, crate::state::Told::default());
+        InstanceState::report(&self.states[index], outcome, 0, crate::state::Told::default(), 1);
         assert_eq!(self.states[index].claim(), Claim::Probe);
     }
 }

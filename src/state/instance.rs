@@ -125,7 +125,7 @@ pub struct InstanceState {
     /// Host and port as they stand in a URL, which are a part of the identity; made when a client first asks, `None` if the
     /// types of HTTP have no room for them.
     #[cfg(feature = "tower")]
-    authority: OnceLock<Option<http::uri::Authority>>,
+    authority: OnceLock<Option<Box<http::uri::Authority>>>,
 }
 
 impl InstanceState {
@@ -168,7 +168,7 @@ impl InstanceState {
     /// Host and port as they stand in a URL; `None` if the types of HTTP have no room for them.
     #[cfg(feature = "tower")]
     pub(crate) fn authority(&self) -> Option<&http::uri::Authority> {
-        self.authority.get_or_init(|| self.data.load().authority().try_into().ok()).as_ref()
+        self.authority.get_or_init(|| self.data.load().authority().try_into().ok().map(Box::new)).as_deref()
     }
 
     /// Calls in flight from this process, in units of their [cost](crate::Request::with_cost): as many as leases live, if no
@@ -192,7 +192,7 @@ impl InstanceState {
     #[inline]
     pub(crate) fn pace(&self, now: u64, decay: Decay) -> (u32, Option<f32>) {
         let calls = self.in_flight();
-        (calls, self.pace.latency(now, decay))
+        (calls, self.pace.latency(now, calls, decay))
     }
 
     /// Whether failures count as load now.
@@ -274,7 +274,7 @@ impl InstanceState {
     /// When a lease begins, if anybody needs to know, and whether its age counts from now on. `now` is 0 if the clock was
     /// not read for the pick.
     #[inline]
-    pub(crate) fn begin(&self, now: u64) -> (u64, bool) {
+    pub(crate) fn begin(&self, now: u64, cost: u16) -> (u64, bool) {
         let flags = self.flags.load(Ordering::Relaxed);
         if flags & TIMED == 0 {
             return (0, false);
@@ -282,7 +282,8 @@ impl InstanceState {
         let started = if now == 0 { self.service.now() } else { now };
         let paced = flags & PACED != 0;
         if paced {
-            self.pace.enter(started);
+            // As many times as it costs, as it is counted in flight.
+            self.pace.enter(started.wrapping_mul(u64::from(cost)));
         }
         (started, paced)
     }
@@ -300,6 +301,9 @@ impl InstanceState {
     pub(crate) fn observe(&self, heard: Heard) {
         if heard.stats {
             self.stats.get_or_init(Box::default);
+        }
+        if heard.flags & PACED != 0 && self.flags.load(Ordering::Relaxed) & PACED == 0 {
+            self.pace.begin(self.service.now());
         }
         let keep = |flags: u8| Some(heard.flags | flags & FAILING);
         let _ = self.flags.fetch_update(Ordering::Relaxed, Ordering::Relaxed, keep);
@@ -356,11 +360,11 @@ impl InstanceState {
     ///
     /// Its arguments go in registers: gathered in a struct, they would be read back in pieces of another size than they were
     /// written, for which a processor waits.
-    pub(crate) fn report(state: &Arc<Self>, outcome: Outcome, started: u64, told: Told) {
+    pub(crate) fn report(state: &Arc<Self>, outcome: Outcome, started: u64, told: Told, cost: u16) {
         let now = if started == 0 { 0 } else { state.service.now() };
         let flags = state.flags.load(Ordering::Relaxed);
         if told.paced() || told.probe() || flags & FAILING != 0 || outcome.is_bad() {
-            Self::settle(state, outcome, started, now, told);
+            Self::settle(state, outcome, started, now, told, cost);
         }
         if flags & COUNTED != 0 && outcome == Outcome::Cancelled {
             state.tally.cancelled();
@@ -384,9 +388,9 @@ impl InstanceState {
 
     /// What the end of a lease means for the instance itself.
     #[inline(never)]
-    fn settle(state: &Arc<Self>, outcome: Outcome, started: u64, now: u64, told: Told) {
+    fn settle(state: &Arc<Self>, outcome: Outcome, started: u64, now: u64, told: Told, cost: u16) {
         if told.paced() {
-            state.keep_pace(outcome, started, now);
+            state.keep_pace(outcome, started, now, cost);
         }
         match outcome {
             Outcome::Failure(Failure::Connect) => Self::skip(state, told.probe()),
@@ -411,8 +415,8 @@ impl InstanceState {
     }
 
     /// A failure counts as slow, however fast it was; who gave up tells at least that it took so long.
-    fn keep_pace(&self, outcome: Outcome, started: u64, now: u64) {
-        self.pace.leave(started);
+    fn keep_pace(&self, outcome: Outcome, started: u64, now: u64, cost: u16) {
+        self.pace.leave(started.wrapping_mul(u64::from(cost)));
         let took = now.saturating_sub(started);
         let took = match outcome {
             Outcome::Cancelled => return,

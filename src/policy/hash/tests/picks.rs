@@ -85,7 +85,7 @@ impl Set {
 
     fn skip(&self, index: usize) {
         let outcome = Outcome::Failure(Failure::Connect);
-        InstanceState::report(&self.inner.states[index], outcome, 0, crate::state::Told::default());
+        InstanceState::report(&self.inner.states[index], outcome, 0, crate::state::Told::default(), 1);
         assert_eq!(self.inner.states[index].claim(), Claim::Probe);
     }
 }
