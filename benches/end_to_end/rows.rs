@@ -31,6 +31,11 @@ fn balancers(addresses: &[SocketAddr]) -> LoadBalancers {
     LoadBalancers::fixed([("orders", list)]).expect("balancers")
 }
 
+/// The servers that are called: the one that is called without evenkeel, so that both sides have the same connections and what
+/// differs is what evenkeel does; and all three of them, which is more connections with less to do each.
+const ONE: usize = 1;
+const THREE: usize = 3;
+
 /// A GET and its body.
 pub fn reqwest(table: &mut Table) {
     let servers = Servers::start("http");
@@ -38,12 +43,13 @@ pub fn reqwest(table: &mut Table) {
         client: reqwest::Client::builder().build().expect("a client"),
         url: format!("http://{}{PATH}", servers.addresses[0]),
     };
-    let ours = || {
-        let balancers = balancers(&servers.addresses);
+    let ours = |instances: usize| {
+        let balancers = balancers(&servers.addresses[..instances]);
         Balanced(balancers.reqwest(|_| reqwest::Client::builder()).expect("a client"))
     };
     let bars = Bars { rate: 0.95, p99: Some(1.2), allocations: None };
-    table.row("reqwest / bare reqwest", Some(bars), bare, ours);
+    table.row("reqwest / bare reqwest", Some(bars), bare, || ours(ONE));
+    table.row("reqwest, 3 instances / bare reqwest", None, bare, || ours(THREE));
 }
 
 struct Plain {
@@ -76,16 +82,24 @@ impl Client for Balanced {
 pub fn tower(table: &mut Table) {
     let servers = Servers::start("http");
     let url = format!("http://{}{PATH}", servers.addresses[0]);
-    let layered = |via: bool| {
-        let layer = balancers(&servers.addresses).balance_layer().via(via);
-        Layered(layer.layer(legacy::Client::builder(TokioExecutor::new()).build_http()))
+    let layered = |instances: usize, via: bool| {
+        let layer = balancers(&servers.addresses[..instances]).balance_layer().via(via);
+        Layered {
+            service: layer.layer(legacy::Client::builder(TokioExecutor::new()).build_http()),
+            url: logical(),
+        }
     };
+    let bare = || Bare::to(&url);
     let bars = |allocations| Some(Bars { rate: 0.97, p99: None, allocations: Some(allocations) });
-    table.row("tower: layer / bare hyper client", bars(1.0), || Bare::to(&url), || layered(false));
-    table.row("tower: layer that tells / bare hyper client", bars(4.0), || Bare::to(&url), || layered(true));
-    let ours = || Hyper(balancers(&servers.addresses).hyper());
-    let bars = Bars { rate: 0.97, p99: None, allocations: None };
-    table.row("tower: hyper client / bare hyper client", Some(bars), || Bare::to(&url), ours);
+    table.row("tower layer / bare hyper client", bars(1.0), bare, || layered(ONE, false));
+    table.row("tower layer that tells / bare hyper client", bars(4.0), bare, || layered(ONE, true));
+    table.row("tower layer, 3 instances / bare hyper client", None, bare, || layered(THREE, false));
+    let ours = || Hyper { client: balancers(&servers.addresses[..ONE]).hyper(), url: logical() };
+    table.row("hyper client / bare hyper client", None, bare, ours);
+}
+
+fn logical() -> http::Uri {
+    LOGICAL.parse().expect("a URI")
 }
 
 struct Bare {
@@ -113,12 +127,15 @@ impl Client for Bare {
     }
 }
 
-struct Layered(Balance<legacy::Client<HttpConnector, Empty<Bytes>>>);
+struct Layered {
+    service: Balance<legacy::Client<HttpConnector, Empty<Bytes>>>,
+    url: http::Uri,
+}
 
 impl Client for Layered {
     async fn call(&self) -> bool {
-        let request = http::Request::get(LOGICAL).body(Empty::new()).expect("a request");
-        match self.0.clone().call(request).await {
+        let request = http::Request::get(self.url.clone()).body(Empty::new()).expect("a request");
+        match self.service.clone().call(request).await {
             Ok(response) => {
                 let well = response.status().is_success();
                 well && response.into_body().collect().await.is_ok()
@@ -128,12 +145,15 @@ impl Client for Layered {
     }
 }
 
-struct Hyper(HyperClient<Empty<Bytes>>);
+struct Hyper {
+    client: HyperClient<Empty<Bytes>>,
+    url: http::Uri,
+}
 
 impl Client for Hyper {
     async fn call(&self) -> bool {
-        let request = http::Request::get(LOGICAL).body(Empty::new()).expect("a request");
-        match self.0.request(request).await {
+        let request = http::Request::get(self.url.clone()).body(Empty::new()).expect("a request");
+        match self.client.request(request).await {
             Ok(response) => {
                 let well = response.status().is_success();
                 well && response.into_body().collect().await.is_ok()
@@ -149,11 +169,14 @@ pub fn tonic(table: &mut Table) {
     let endpoint =
         |address: &SocketAddr| Endpoint::from_shared(format!("http://{address}")).expect("an endpoint");
     let bare = || Grpc(endpoint(&servers.addresses[0]).connect_lazy());
-    let ours = || BalancedGrpc(balancers(&servers.addresses).tonic("orders"));
-    let own = || Grpc(Channel::balance_list(servers.addresses.iter().map(endpoint)));
+    let ours = |instances: usize| BalancedGrpc(balancers(&servers.addresses[..instances]).tonic("orders"));
+    let own =
+        |instances: usize| Grpc(Channel::balance_list(servers.addresses[..instances].iter().map(endpoint)));
     let bars = Bars { rate: 0.95, p99: None, allocations: None };
-    table.row("tonic / one bare channel", Some(bars), bare, ours);
-    table.row("tonic's balance_list / one bare channel", None, bare, own);
+    table.row("tonic / one bare channel", Some(bars), bare, || ours(ONE));
+    table.row("tonic's balance_list / one bare channel", None, bare, || own(ONE));
+    table.row("tonic, 3 instances / one bare channel", None, bare, || ours(THREE));
+    table.row("balance_list, 3 instances / one bare channel", None, bare, || own(THREE));
 }
 
 struct Grpc(Channel);
@@ -172,11 +195,10 @@ impl Client for BalancedGrpc {
     }
 }
 
-/// Two proxies in a process, called by the same client: one of hyper and nothing else, and the gateway, before the same servers.
+/// Two proxies in a process, called by the same client: one of hyper and nothing else, and the gateway, before the same server.
 pub fn gateway(table: &mut Table) {
     let servers = Servers::start("http");
-    let behind = servers.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-    let proxies = Servers::start(&format!("proxies {behind}"));
+    let proxies = Servers::start(&format!("proxies {}", servers.addresses[0]));
     let url = |at: usize| format!("http://{}{PATH}", proxies.addresses[at]);
     let bars = Bars { rate: 0.92, p99: None, allocations: None };
     table.row("gateway / bare proxy of hyper", Some(bars), || Bare::to(&url(0)), || Bare::to(&url(1)));
