@@ -1,10 +1,14 @@
 //! What a call through evenkeel costs beside the same call without it, over real sockets: `cargo bench --bench end_to_end`.
 //!
 //! A child process has the servers, on loopback, so that this one is the client alone. Judged are calls to one address: as the
-//! only instance behind evenkeel, and without it. What three instances make of it is printed beside. Both make the same number of calls with the same number of callers, alternately, 11 pairs of runs after
-//! one that is not counted, on a runtime as `#[tokio::main]` makes it; told are the median of the pairs' ratios of calls per second and of 99th percentiles, with
-//! the least and the most, and the allocations that a call makes more. A row that falls short is measured again, and is short when it
-//! is so three times in a row; then the process ends with an error. Words behind `--` select rows: `-- tower`.
+//! only instance behind evenkeel, and without it. What three instances make of it is printed beside: more connections, each with
+//! less to do.
+//!
+//! Both sides make the same number of calls with the same number of callers, alternately, 11 pairs of runs after one that is not
+//! counted, on a runtime as `#[tokio::main]` makes it on two cores. Told are the median of the pairs' ratios of calls per second and
+//! of 99th percentiles, with the least and the most, and the allocations that a call makes more in this process. A row that falls
+//! short is measured again, and is short when it is so three times in a row; then the process ends with an error. Words behind
+//! `--` select rows: `-- tower`.
 
 #[path = "../support/counting.rs"]
 mod counting;
