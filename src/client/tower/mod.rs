@@ -1,4 +1,4 @@
-//! [`tower`](::tower) over balancers: a client of hyper, layers, a service per instance, and the membership for tower's own
+//! `tower` over balancers: a client of hyper, layers, a service per instance, and the membership for tower's own
 //! balancers. The [guide](crate::guide::tower) tells which to take.
 //!
 //! ```no_run
