@@ -149,6 +149,7 @@ mod instance;
 mod limit;
 #[cfg(all(test, evenkeel_loom))]
 mod loom;
+mod numbers;
 pub mod observe;
 pub mod policy;
 mod random;

@@ -146,6 +146,13 @@ impl Board {
         self.calls.load_full()
     }
 
+    /// The same, if it is wanted.
+    #[cfg(feature = "tower")]
+    pub(crate) fn calls_if(&self, wanted: impl FnOnce(&CallSettings) -> bool) -> Option<Arc<CallSettings>> {
+        let calls = self.calls.load();
+        wanted(&calls).then(|| Arc::clone(&calls))
+    }
+
     /// Other stages and another policy over the same instances and states.
     pub(crate) fn reconfigure(&self, chain: Chain, policy: Arc<dyn Policy>, calls: CallSettings) {
         self.with(|control| {

@@ -210,9 +210,14 @@ impl LoadBalancer {
         WeakBalancer(Arc::downgrade(&self.core))
     }
 
-    /// Whether that came from this balancer.
-    pub(crate) fn owns(&self, owner: &Owner) -> bool {
-        std::ptr::addr_eq(Arc::as_ptr(&self.core), owner.as_ptr())
+    /// Tells it from all other balancers of this process, also from those that are gone.
+    pub(crate) fn number(&self) -> u64 {
+        self.core.driver.publish.snapshot.id()
+    }
+
+    /// Another one after each change of the snapshot.
+    pub(crate) fn list_version(&self) -> u64 {
+        self.core.driver.publish.snapshot.version()
     }
 
     /// Counts as a caller, so that what is due is started, and ends when the list may differ from what it is now; with
@@ -268,6 +273,12 @@ impl LoadBalancer {
     /// What holds for whole calls.
     pub(crate) fn calls(&self) -> Arc<CallSettings> {
         self.core.driver.publish.calls()
+    }
+
+    /// The same, if somebody wants it: a look costs less than a handle.
+    #[cfg(feature = "tower")]
+    pub(crate) fn calls_if(&self, wanted: impl FnOnce(&CallSettings) -> bool) -> Option<Arc<CallSettings>> {
+        self.core.driver.publish.calls_if(wanted)
     }
 
     /// What all calls of the service share.

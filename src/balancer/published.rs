@@ -52,6 +52,16 @@ impl Published {
         }
     }
 
+    /// Tells this from all others, also from those that are gone.
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Goes up behind each change.
+    pub(super) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
     /// The newest snapshot, for good.
     pub(super) fn load_full(&self) -> Option<Arc<Snapshot>> {
         self.current.load_full()

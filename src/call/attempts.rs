@@ -1,5 +1,6 @@
 use std::fmt;
 use std::future::Future;
+use std::pin::pin;
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -12,6 +13,7 @@ use super::plan::{Plan, Step};
 use super::running::Running;
 use crate::balancer::CallSettings;
 use crate::choice::Anchor;
+use crate::future::within;
 use crate::request::Propagated;
 use crate::state::RetryThrottle;
 use crate::{Choice, ChooseError, Failure, Lease, LoadBalancer, Outcome, Request, ServiceInstance, Tried};
@@ -177,12 +179,8 @@ enum Last<R, E> {
 }
 
 impl<R, E> Last<R, E> {
-    /// Awaits an attempt, within its time.
-    async fn of(attempt: impl Future<Output = Result<R, E>>, limit: Option<Duration>) -> Self {
-        let result = match limit {
-            Some(limit) => tokio::time::timeout(limit, attempt).await.ok(),
-            None => Some(attempt.await),
-        };
+    /// What came of an attempt in its time.
+    fn of(result: Option<Result<R, E>>) -> Self {
         match result {
             Some(Ok(response)) => Self::Response(response),
             Some(Err(error)) => Self::Error(error),
@@ -203,18 +201,18 @@ impl<R, E> Last<R, E> {
 ///
 /// # Errors
 /// [`CallError`], which names the instances that were tried.
-pub async fn call_with<R, E, F, S>(
+pub fn call_with<R, E, F, S>(
     balancer: &LoadBalancer,
     request: &Request<'_>,
     protocol: &impl Protocol<R, E>,
     send: S,
-) -> Result<Answered<R>, CallError<E>>
+) -> impl Future<Output = Result<Answered<R>, CallError<E>>>
 where
     E: fmt::Display,
     S: FnMut(&Choice, u32) -> Option<F>,
     F: Future<Output = Result<R, E>>,
 {
-    call_first(balancer, request, protocol, None, send).await
+    call_first(balancer, request, protocol, None, send)
 }
 
 /// The same, whose first attempt goes to an instance that somebody named, if somebody did.
@@ -223,7 +221,7 @@ pub(crate) async fn call_first<R, E, F, S>(
     request: &Request<'_>,
     protocol: &impl Protocol<R, E>,
     first: Option<Anchor>,
-    send: S,
+    mut send: S,
 ) -> Result<Answered<R>, CallError<E>>
 where
     E: fmt::Display,
@@ -242,17 +240,16 @@ where
     let throttle = adaptive
         .enabled
         .then(|| balancer.service_state().adaptive_throttle(adaptive.k, adaptive.window, adaptive.floor));
-    let Some(throttle) = throttle else {
-        return attempts(balancer, request, protocol, first, send, &calls, running).await.0;
-    };
-    if !throttle.admits(balancer.chance()) {
+    if throttle.as_ref().is_some_and(|throttle| !throttle.admits(balancer.chance())) {
         let error = CallError::throttled(service);
         running.fail(&error);
         return Err(error);
     }
-    let (result, outcome) = attempts(balancer, request, protocol, first, send, &calls, running).await;
+    let (result, outcome) = attempts(balancer, request, protocol, first, &mut send, &calls, running).await;
     // A call that reached nobody says nothing of the service.
-    if let Some(outcome) = outcome.filter(|outcome| *outcome != Outcome::Cancelled) {
+    if let (Some(throttle), Some(outcome)) = (throttle, outcome)
+        && outcome != Outcome::Cancelled
+    {
         throttle.ended(!outcome.is_bad());
     }
     result
@@ -265,7 +262,7 @@ async fn attempts<R, E, F, S>(
     protocol: &impl Protocol<R, E>,
     // Where the next attempt goes, if it is to go to a certain instance.
     mut again: Option<Anchor>,
-    mut send: S,
+    send: &mut S,
     calls: &CallSettings,
     mut running: Running,
 ) -> (Result<Answered<R>, CallError<E>>, Option<Outcome>)
@@ -333,7 +330,8 @@ where
         }
         // The response of the attempt before, if that is what is repeated, is given up now.
         drop(last.take());
-        let left = Last::of(attempt.instrument(span), retry.per_try_timeout).await;
+        let end = retry.per_try_timeout.and_then(|limit| Instant::now().checked_add(limit));
+        let left = Last::of(within(end, pin!(attempt.instrument(span))).await);
         let outcome = left.result().map_or(Outcome::Failure(Failure::Timeout), |left| protocol.outcome(left));
         let push_back = left.result().map_or(PushBack::None, |left| protocol.push_back(left));
         if let Last::Response(response) = &left {
@@ -420,10 +418,7 @@ pub(super) async fn choose(
     request: &Request<'_>,
     end: Option<Instant>,
 ) -> Option<Result<Choice, ChooseError>> {
-    match end {
-        Some(end) => tokio::time::timeout_at(end, balancer.choose(request)).await.ok(),
-        None => Some(balancer.choose(request).await),
-    }
+    within(end, balancer.choose(request)).await
 }
 
 /// `choice`, once its instance may be asked; `None` if that takes too long.

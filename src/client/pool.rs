@@ -1,6 +1,6 @@
 //! What a client keeps per instance, in step with the list.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,11 +9,13 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use crate::balancer::Owner;
-use crate::{InstanceState, LoadBalancer, LoadBalancers, ServiceId};
+use crate::numbers::ByNumber;
+use crate::{InstanceState, LoadBalancer, LoadBalancers};
 
 /// A client per instance of many services.
 pub(crate) struct Pools<C> {
-    services: ArcSwap<HashMap<ServiceId, Arc<Service<C>>>>,
+    /// By the numbers of their balancers.
+    services: ArcSwap<ByNumber<Arc<Service<C>>>>,
 }
 
 /// The clients of one service, and the connect time-out that they were made with.
@@ -29,7 +31,7 @@ pub(crate) struct Pool<C> {
     owner: Owner,
     /// The version of the list that the clients were last held against.
     version: AtomicU64,
-    clients: ArcSwap<HashMap<u64, C>>,
+    clients: ArcSwap<ByNumber<C>>,
 }
 
 impl<C> Default for Pools<C> {
@@ -48,20 +50,16 @@ impl<C: Clone> Pools<C> {
         state: &InstanceState,
         make: impl FnOnce(Duration) -> Result<C, E>,
     ) -> Result<C, E> {
-        let service = match self.services.load().get(balancer.service_id()) {
-            Some(service) if balancer.owns(&service.pool.owner) => Arc::clone(service),
-            _ => self.add(balancers, balancer),
-        };
-        service.keep_in_step(balancers, balancer);
-        service.pool.client(balancer, state, || make(*service.connect_timeout.lock()))
+        if let Some(service) = self.services.load().get(&balancer.number()) {
+            return service.client(balancers, balancer, state, make);
+        }
+        self.add(balancers, balancer).client(balancers, balancer, state, make)
     }
 
     /// Lets go of the clients of instances that left the list of this balancer.
     #[cfg(feature = "tonic014")]
     pub(crate) fn keep_in_step(&self, balancer: &LoadBalancer) {
-        if let Some(service) = self.services.load().get(balancer.service_id())
-            && balancer.owns(&service.pool.owner)
-        {
+        if let Some(service) = self.services.load().get(&balancer.number()) {
             service.pool.keep_in_step(balancer);
         }
     }
@@ -78,13 +76,9 @@ impl<C: Clone> Pools<C> {
         let mut service = Arc::clone(&made);
         self.services.rcu(|services| {
             let alive = services.iter().filter(|(_, service)| service.pool.owner.strong_count() > 0);
-            let mut next: HashMap<_, _> =
-                alive.map(|(id, service)| (id.clone(), Arc::clone(service))).collect();
-            service = match next.get(id) {
-                Some(there) if balancer.owns(&there.pool.owner) => Arc::clone(there),
-                _ => Arc::clone(&made),
-            };
-            next.insert(id.clone(), Arc::clone(&service));
+            let mut next: ByNumber<_> =
+                alive.map(|(number, service)| (*number, Arc::clone(service))).collect();
+            service = Arc::clone(next.entry(balancer.number()).or_insert_with(|| Arc::clone(&made)));
             next
         });
         service
@@ -92,10 +86,21 @@ impl<C: Clone> Pools<C> {
 }
 
 impl<C: Clone> Service<C> {
+    fn client<E>(
+        &self,
+        balancers: &LoadBalancers,
+        balancer: &LoadBalancer,
+        state: &InstanceState,
+        make: impl FnOnce(Duration) -> Result<C, E>,
+    ) -> Result<C, E> {
+        self.keep_in_step(balancers, balancer);
+        self.pool.client(balancer, state, || make(*self.connect_timeout.lock()))
+    }
+
     /// Lets go of all clients when the connect time-out changed.
     fn keep_in_step(&self, balancers: &LoadBalancers, balancer: &LoadBalancer) {
         let generation = balancers.generation();
-        if self.generation.swap(generation, Ordering::Relaxed) != generation {
+        if is_news(&self.generation, generation) {
             let limit = balancers.properties(balancer.service_id()).connect_timeout;
             if std::mem::replace(&mut *self.connect_timeout.lock(), limit) != limit {
                 self.pool.clients.store(Arc::default());
@@ -133,14 +138,21 @@ impl<C: Clone> Pool<C> {
     }
 
     pub(crate) fn keep_in_step(&self, balancer: &LoadBalancer) {
-        let Some(list) = balancer.snapshot() else { return };
-        if self.version.swap(list.version(), Ordering::Relaxed) == list.version() {
+        // Before the list is looked at: it may be newer, and is looked at again then.
+        if !is_news(&self.version, balancer.list_version()) {
             return;
         }
+        let Some(list) = balancer.snapshot() else { return };
         let listed: HashSet<u64> = list.members().map(|(state, _)| state.uid()).collect();
         self.clients.rcu(|clients| {
             let kept = clients.iter().filter(|(uid, _)| listed.contains(uid));
-            kept.map(|(uid, client)| (*uid, client.clone())).collect::<HashMap<_, _>>()
+            kept.map(|(uid, client)| (*uid, client.clone())).collect::<ByNumber<_>>()
         });
     }
+}
+
+/// Whether `kept` was another number; one thread only is told. Nothing is written where nothing is new, since all calls look
+/// here.
+fn is_news(kept: &AtomicU64, now: u64) -> bool {
+    kept.load(Ordering::Relaxed) != now && kept.swap(now, Ordering::Relaxed) != now
 }

@@ -50,7 +50,8 @@ impl ServiceId {
 
     /// Whether `text` names this service: ASCII case and a trailing dot do not count.
     pub fn matches(&self, text: &str) -> bool {
-        self.0.eq_ignore_ascii_case(trimmed(text))
+        // As nearly everybody writes it.
+        *self.0 == *text || self.0.eq_ignore_ascii_case(trimmed(text))
     }
 }
 
@@ -61,8 +62,12 @@ pub(crate) fn trimmed(name: &str) -> &str {
 
 /// Feeds a name to a hasher so that equal names hash alike; for look-ups by a borrowed name.
 pub(crate) fn hash_name<H: Hasher>(name: &str, state: &mut H) {
-    for byte in trimmed(name).bytes() {
-        state.write_u8(byte.to_ascii_lowercase());
+    for part in trimmed(name).as_bytes().chunks(8) {
+        // No text holds the byte that fills it up.
+        let mut word = [0xff; 8];
+        word[..part.len()].copy_from_slice(part);
+        word.make_ascii_lowercase();
+        state.write_u64(u64::from_ne_bytes(word));
     }
     state.write_u8(0xff);
 }

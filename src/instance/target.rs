@@ -163,21 +163,59 @@ pub(super) fn scheme_for(
     if let Some(own) = &instance.scheme {
         return Ok(known(own));
     }
-    let requested = requested.map(|scheme| inner_scheme(scheme.trim())).filter(|scheme| !scheme.is_empty());
-    let is = |name: &str| requested.is_some_and(|scheme| scheme.eq_ignore_ascii_case(name));
-    let websocket = is("ws") || is("wss");
-    Ok(match (instance.secure, requested) {
-        (Some(true), _) => Cow::Borrowed(if websocket { "wss" } else { "https" }),
-        (Some(false), _) if (is("https") || is("wss")) && !allow_downgrade => {
+    let asked = requested.map_or(Asked::Nothing, Asked::of);
+    Ok(match (instance.secure, asked) {
+        (Some(true), Asked::Websocket { .. }) => Cow::Borrowed("wss"),
+        (Some(true), _) => Cow::Borrowed("https"),
+        (Some(false), Asked::Http { secure: true } | Asked::Websocket { secure: true })
+            if !allow_downgrade =>
+        {
             return Err(TargetError {
                 instance: ServiceInstance::from_data(Arc::clone(instance)),
-                requested: known(requested.unwrap_or_default()),
+                requested: Cow::Borrowed(if matches!(asked, Asked::Http { .. }) { "https" } else { "wss" }),
             });
         }
-        (Some(false), _) => Cow::Borrowed(if websocket { "ws" } else { "http" }),
-        (None, Some(scheme)) if !is("lb") => known(scheme),
-        (None, _) => Cow::Borrowed("http"),
+        (Some(false), Asked::Websocket { .. }) => Cow::Borrowed("ws"),
+        (Some(false), _) | (None, Asked::Nothing) => Cow::Borrowed("http"),
+        (None, Asked::Http { secure }) => Cow::Borrowed(if secure { "https" } else { "http" }),
+        (None, Asked::Websocket { secure }) => Cow::Borrowed(if secure { "wss" } else { "ws" }),
+        (None, Asked::Other(scheme)) => Cow::Owned(scheme.to_ascii_lowercase()),
     })
+}
+
+/// The scheme that a request asks for.
+#[derive(Clone, Copy)]
+enum Asked<'a> {
+    /// None, or `lb`.
+    Nothing,
+    Http {
+        secure: bool,
+    },
+    Websocket {
+        secure: bool,
+    },
+    Other(&'a str),
+}
+
+impl<'a> Asked<'a> {
+    fn of(scheme: &'a str) -> Self {
+        // As nearly everybody writes it; a call passes here.
+        match scheme {
+            "lb" => return Self::Nothing,
+            "http" => return Self::Http { secure: false },
+            "https" => return Self::Http { secure: true },
+            _ => {}
+        }
+        let scheme = inner_scheme(scheme.trim());
+        match known(scheme) {
+            Cow::Borrowed("http") => Self::Http { secure: false },
+            Cow::Borrowed("https") => Self::Http { secure: true },
+            Cow::Borrowed("ws") => Self::Websocket { secure: false },
+            Cow::Borrowed("wss") => Self::Websocket { secure: true },
+            _ if scheme.is_empty() || scheme.eq_ignore_ascii_case("lb") => Self::Nothing,
+            _ => Self::Other(scheme),
+        }
+    }
 }
 
 /// The scheme in lower case, without an allocation for the four that matter.

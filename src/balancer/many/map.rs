@@ -1,4 +1,3 @@
-use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,6 +15,7 @@ use super::super::LoadBalancer;
 use crate::ServiceId;
 use crate::config::LoadBalancerProperties;
 use crate::instance::hash_name;
+use crate::numbers::ByNumber;
 
 /// How many parts the map has: an insertion copies one of them, so that 2 000 first uses copy 16 times less.
 const SHARDS: usize = 16;
@@ -50,7 +50,7 @@ struct Overdue {
 }
 
 /// By the hash of the name; nearly always one entry each.
-type Part = HashMap<u64, Vec<Arc<Entry>>>;
+type Part = ByNumber<Vec<Arc<Entry>>>;
 
 /// A service in the map.
 pub(super) struct Entry {
@@ -120,16 +120,23 @@ impl Map {
         Self { shards, capacity, recent }
     }
 
+    /// What `take` makes of an entry, which is used by that, and of `with`. It is lent: to count its users would cost as much as
+    /// a pick. If there is none, `with` comes back.
     #[inline]
-    pub(super) fn find(&self, name: &str) -> Option<Arc<Entry>> {
-        let entry = self.shards.find(name)?;
-        if !entry.is_kept() {
-            self.used(&entry);
-        }
+    pub(super) fn find<C, T>(&self, name: &str, with: C, take: impl FnOnce(&Entry, C) -> T) -> Result<T, C> {
+        let taken = {
+            let hash = self.shards.hash(name);
+            let part = self.shards.part(hash).load();
+            let Some(entry) = named(&part, hash, name) else { return Err(with) };
+            if !entry.is_kept() {
+                self.used(entry);
+            }
+            take(entry, with)
+        };
         if self.shards.waiting.load(Ordering::Relaxed) > 0 {
             self.shards.sweep(SWEEP);
         }
-        Some(entry)
+        Ok(taken)
     }
 
     /// The same for who only looks: the name does not count as used.
@@ -193,6 +200,10 @@ impl Map {
     }
 }
 
+fn named<'a>(part: &'a Part, hash: u64, name: &str) -> Option<&'a Arc<Entry>> {
+    part.get(&hash)?.iter().find(|entry| entry.id.matches(name))
+}
+
 impl Shards {
     fn hash(&self, name: &str) -> u64 {
         let mut hasher = self.hasher.build_hasher();
@@ -207,8 +218,7 @@ impl Shards {
 
     fn find(&self, name: &str) -> Option<Arc<Entry>> {
         let hash = self.hash(name);
-        let part = self.part(hash).load();
-        part.get(&hash)?.iter().find(|entry| entry.id.matches(name)).cloned()
+        named(&self.part(hash).load(), hash, name).cloned()
     }
 
     fn insert(&self, entry: &Arc<Entry>) -> Arc<Entry> {

@@ -165,14 +165,26 @@ impl LoadBalancers {
     /// [`BuildError`] for a name that is none (it is quoted), a chain that cannot work, and a service for which balancing
     /// is off (`enabled: false`).
     pub fn get(&self, service: impl AsRef<str>) -> Result<LoadBalancer, BuildError> {
-        let name = service.as_ref();
-        if let Some(entry) = self.inner.map.find(name) {
+        self.using(service.as_ref(), LoadBalancer::clone)
+    }
+
+    /// What `with` makes of the balancer of `service`, which is lent to it; see [`get`](Self::get).
+    #[inline]
+    pub(crate) fn using<T>(
+        &self,
+        service: &str,
+        with: impl FnOnce(&LoadBalancer) -> T,
+    ) -> Result<T, BuildError> {
+        let found = self.inner.map.find(service, with, |entry, with| {
             if entry.off.load(Ordering::Relaxed) {
                 return Err(recipe::disabled(&entry.id));
             }
-            return Ok(entry.balancer.clone());
+            Ok(with(&entry.balancer))
+        });
+        match found {
+            Ok(made) => made,
+            Err(with) => self.make(service).map(|balancer| with(&balancer)),
         }
-        self.make(name)
     }
 
     #[cold]

@@ -3,7 +3,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::balancer::Owner;
 use crate::{Choice, LoadBalancer, Request};
 
 /// Keeps calls on the instance that answered the last one: Dubbo's `sticky`.
@@ -31,7 +30,7 @@ use crate::{Choice, LoadBalancer, Request};
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Default)]
-pub struct Sticky(Arc<Mutex<Option<(Owner, u64)>>>);
+pub struct Sticky(Arc<Mutex<Option<(u64, u64)>>>);
 
 impl Sticky {
     /// With no instance yet.
@@ -46,17 +45,13 @@ impl Sticky {
 
     /// A lease on the instance that answered last, if `request` may get it and it is in use.
     pub(super) fn kept(&self, balancer: &LoadBalancer, request: &Request<'_>) -> Option<Choice> {
-        let uid = self.0.lock().as_ref().filter(|(owner, _)| balancer.owns(owner))?.1;
+        let uid = self.0.lock().as_ref().filter(|(number, _)| *number == balancer.number())?.1;
         balancer.usable(request, uid)
     }
 
     /// This instance answered.
     pub(super) fn keep(&self, balancer: &LoadBalancer, uid: u64) {
-        let mut kept = self.0.lock();
-        match &mut *kept {
-            Some((owner, known)) if balancer.owns(owner) => *known = uid,
-            _ => *kept = Some((balancer.owner(), uid)),
-        }
+        *self.0.lock() = Some((balancer.number(), uid));
     }
 }
 

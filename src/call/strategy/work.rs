@@ -13,6 +13,7 @@ use super::story::{Open, Story};
 use crate::balancer::CallSettings;
 use crate::call::attempts::{choose, retry_throttle, span, withdraw};
 use crate::call::{Answered, CallError, Protocol, PushBack, RetryThrottle};
+use crate::future::within;
 use crate::{Choice, ChooseError, Failure, LoadBalancer, Outcome, Request, ServiceInstance, Tried};
 
 /// A call on its way.
@@ -216,10 +217,7 @@ impl<'a, P> Work<'a, P> {
         let mut open = self.story.begin(choice, &instance, number, self.request);
         let protocol = self.protocol;
         Some(async move {
-            let result = match deadline {
-                Some(end) => tokio::time::timeout_at(end, future).await.ok(),
-                None => Some(future.await),
-            };
+            let result = within(deadline, future).await;
             let took = now.elapsed();
             let outcome = match &result {
                 Some(result) => protocol.outcome(result.as_ref()),
@@ -270,10 +268,7 @@ impl<'a, P> Work<'a, P> {
     where
         P: Protocol<R, E>,
     {
-        match self.deadline() {
-            Some(end) => tokio::time::timeout_at(end, self.balancer.ready()).await.ok(),
-            None => Some(self.balancer.ready().await),
-        }
+        within(self.deadline(), self.balancer.ready()).await
     }
 
     /// Tells the log that the call is sent again.

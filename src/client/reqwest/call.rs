@@ -10,12 +10,13 @@ use tokio::time::Instant;
 use super::client::Client;
 use super::error::{Error, failure_of};
 use super::hook::Incoming;
+use super::instance::named;
 use super::lease;
 use super::options::{CallOptions, View};
 use super::replay::{Ends, Replay};
 use crate::call::{Answered, Protocol, call_first};
 use crate::choice::{Anchor, outcome_of};
-use crate::client::tls_name::{NameError, tls_name};
+use crate::client::tls_name::NameError;
 use crate::client::{Outgoing, Via};
 use crate::{Choice, Failure, HttpView, InstanceState, LoadBalancer, Outcome};
 
@@ -155,23 +156,22 @@ impl Client {
             let mut request = ends.within(replay.next()?)?;
             let instance = choice.instance();
             let prepared = choice.target(Some(scheme)).map_err(Attempt::Target).and_then(|target| {
-                let target = match target.scheme() {
-                    "https" => match tls_name(&instance, calls.tls_name.as_deref()).map_err(Attempt::Name)? {
-                        Some((_, name)) => target.with_host(&name),
-                        None => target,
-                    },
-                    _ => target,
-                };
-                let outgoing = Outgoing::new(method, url, target.rewrite(url), request.headers_mut());
-                let at = self.transformers().apply(&calls, outgoing, &instance);
-                *request.url_mut() =
-                    Url::parse(&at).map_err(|error| Attempt::Url(at.clone(), error.to_string()))?;
                 let client = self.client(balancer, choice, &instance, &calls).map_err(Attempt::Reqwest)?;
+                let untouched = !self.transformers().have_work(&calls);
+                let aimed = if untouched { client.aim(&target, original.url()) } else { None };
+                *request.url_mut() = if let Some(aimed) = aimed {
+                    aimed
+                } else {
+                    let target = named(target, &instance, &calls).map_err(Attempt::Name)?;
+                    let outgoing = Outgoing::new(method, url, target.rewrite(url), request.headers_mut());
+                    let at = self.transformers().apply(&calls, outgoing, &instance);
+                    Url::parse(&at).map_err(|error| Attempt::Url(at.clone(), error.to_string()))?
+                };
                 Ok((client, request))
             });
             Some(async move {
                 let (client, request) = prepared?;
-                client.execute(request).await.map_err(Attempt::Reqwest)
+                client.client.execute(request).await.map_err(Attempt::Reqwest)
             })
         };
         let answered = call_first(balancer, &view.request(), &Http(ends), first, send).await;

@@ -10,7 +10,7 @@ use super::call::To;
 use super::error::Error;
 use super::follow;
 use super::hook::{CookieStore, Hooks, ResponseHook};
-use super::instance::KeepAlive;
+use super::instance::{Current, KeepAlive};
 use super::opener::Instances;
 use super::options::CallOptions;
 use super::redirect::RedirectPolicy;
@@ -251,8 +251,8 @@ impl Client {
         balancer: &LoadBalancer,
         choice: &Choice,
         instance: &ServiceInstance,
-        calls: &CallSettings,
-    ) -> Result<::reqwest::Client, ::reqwest::Error> {
+        calls: &Arc<CallSettings>,
+    ) -> Result<Arc<Current>, ::reqwest::Error> {
         self.inner.instances.client(balancer, choice.state(), instance, calls)
     }
 }

@@ -3,6 +3,7 @@
 //! They are not left to reqwest, which would look up the name of a service as that of a host.
 
 use std::borrow::Cow;
+use std::pin::pin;
 use std::sync::Arc;
 
 use ::reqwest::header::{
@@ -17,6 +18,7 @@ use super::error::Error;
 use super::options::CallOptions;
 use super::redirect::{Fault, Redirect, RedirectedFrom};
 use super::replay::{Ends, MakeBody, Replay};
+use crate::future::within;
 use crate::{InstanceState, LoadBalancer};
 
 /// A call from its first request to the response that redirects no more.
@@ -34,15 +36,10 @@ pub(super) async fn run(
     // As it was written: that of an instance has its address, where the request has the name of the service.
     let mut url = replay.request.url().clone();
     loop {
-        let called = client.call(&to, &mut replay, &ends, &options);
-        let answered = match ends.end().filter(|_| !trail.urls.is_empty()) {
-            // A look-up before the first attempt there has no limit of its own that is shorter.
-            Some(end) => match tokio::time::timeout_at(end, called).await {
-                Ok(answered) => answered,
-                Err(_) => Err(Error::late()),
-            },
-            None => called.await,
-        };
+        // A look-up before the first attempt at another place has no limit of its own that is shorter.
+        let end = ends.end().filter(|_| !trail.urls.is_empty());
+        let called = within(end, pin!(client.call(&to, &mut replay, &ends, &options))).await;
+        let answered = called.unwrap_or_else(|| Err(Error::late()));
         let answer = answered.map_err(|error| error.after(&trail.urls))?;
         let next = match next(client, &to, &answer, &replay, (&url, &mut trail)) {
             Ok(Some(next)) => next,

@@ -1,15 +1,16 @@
 //! The client of one instance.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ::reqwest::redirect::Policy;
-use ::reqwest::{Client, ClientBuilder, NoProxy, Proxy};
+use ::reqwest::{Client, ClientBuilder, NoProxy, Proxy, Url};
 use arc_swap::ArcSwap;
 
-use crate::ServiceInstance;
-use crate::client::tls_name::tls_name;
+use crate::balancer::CallSettings;
+use crate::client::tls_name::{NameError, tls_name};
+use crate::{ServiceInstance, Target};
 
 /// How often a connection of HTTP/2 is asked for a sign of life when nothing else came.
 ///
@@ -85,33 +86,141 @@ impl Settings {
     }
 }
 
-/// A client that is made anew when its settings change.
+/// The client of an instance, made anew when its settings change.
 #[derive(Clone, Debug)]
 pub(super) struct Own(Arc<Made>);
 
 #[derive(Debug)]
 struct Made {
     connect_timeout: Duration,
-    current: ArcSwap<(Settings, Client)>,
+    current: ArcSwap<Current>,
+}
+
+/// A client for an instance, by its entry and the properties of its service as they were.
+#[derive(Debug)]
+pub(super) struct Current {
+    instance: ServiceInstance,
+    calls: Arc<CallSettings>,
+    settings: Settings,
+    pub(super) client: Client,
+    /// Its address by each scheme; `None` if that has no URL.
+    http: OnceLock<Option<Url>>,
+    https: OnceLock<Option<Url>>,
+}
+
+impl Current {
+    fn new(
+        instance: &ServiceInstance,
+        calls: &Arc<CallSettings>,
+        settings: Settings,
+        client: Client,
+    ) -> Self {
+        Self {
+            instance: instance.clone(),
+            calls: Arc::clone(calls),
+            settings,
+            client,
+            http: OnceLock::new(),
+            https: OnceLock::new(),
+        }
+    }
+
+    /// The URL of a request here: path and query of the logical one. It is what the text of the whole URL would be parsed to,
+    /// at a third of the cost. `None` if somebody has to say what is wrong with it.
+    pub(super) fn aim(&self, target: &Target, logical: &Url) -> Option<Url> {
+        let known = match target.scheme() {
+            "http" => &self.http,
+            "https" => &self.https,
+            _ => return None,
+        };
+        let address = || Url::parse(&named(target.clone(), &self.instance, &self.calls).ok()?.url("/")).ok();
+        let mut url = known.get_or_init(address).clone()?;
+        url.set_path(logical.path());
+        url.set_query(logical.query());
+        Some(url)
+    }
+}
+
+/// The target, by the name that its certificate is verified for, if it is another than its host.
+pub(super) fn named(
+    target: Target,
+    instance: &ServiceInstance,
+    calls: &CallSettings,
+) -> Result<Target, NameError> {
+    if target.scheme() != "https" {
+        return Ok(target);
+    }
+    Ok(match tls_name(instance, calls.tls_name.as_deref())? {
+        Some((_, name)) => target.with_host(&name),
+        None => target,
+    })
 }
 
 impl Own {
-    pub(super) fn new(connect_timeout: Duration, settings: Settings, client: Client) -> Self {
-        Self(Arc::new(Made { connect_timeout, current: ArcSwap::from_pointee((settings, client)) }))
+    pub(super) fn new<E>(
+        instance: &ServiceInstance,
+        calls: &Arc<CallSettings>,
+        connect_timeout: Duration,
+        make: impl FnOnce(&Settings, Duration) -> Result<Client, E>,
+    ) -> Result<Self, E> {
+        let settings = Settings::of(instance, calls.read_timeout, calls.tls_name.as_deref());
+        let client = make(&settings, connect_timeout)?;
+        let current = ArcSwap::from_pointee(Current::new(instance, calls, settings, client));
+        Ok(Self(Arc::new(Made { connect_timeout, current })))
     }
 
-    /// The client for these settings; `make` gives one for the connect time-out.
-    pub(super) fn client<E>(
+    /// The client for an instance and properties as they are; `make` gives another one for the connect time-out.
+    pub(super) fn current<E>(
         &self,
-        settings: Settings,
+        instance: &ServiceInstance,
+        calls: &Arc<CallSettings>,
         make: impl FnOnce(&Settings, Duration) -> Result<Client, E>,
-    ) -> Result<Client, E> {
+    ) -> Result<Arc<Current>, E> {
         let current = self.0.current.load();
-        if current.0 == settings {
-            return Ok(current.1.clone());
+        if current.instance.is_same_entry(instance) && Arc::ptr_eq(&current.calls, calls) {
+            return Ok(Arc::clone(&current));
         }
-        let client = make(&settings, self.0.connect_timeout)?;
-        self.0.current.store(Arc::new((settings, client.clone())));
-        Ok(client)
+        let settings = Settings::of(instance, calls.read_timeout, calls.tls_name.as_deref());
+        let client = if current.settings == settings {
+            current.client.clone()
+        } else {
+            make(&settings, self.0.connect_timeout)?
+        };
+        let next = Arc::new(Current::new(instance, calls, settings, client));
+        self.0.current.store(Arc::clone(&next));
+        Ok(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn current(host: &str) -> (Current, ServiceInstance) {
+        let instance = ServiceInstance::new(host, 8080).unwrap();
+        let (calls, client) = (Arc::default(), Client::builder().build().unwrap());
+        let settings = Settings::of(&instance, None, None);
+        (Current::new(&instance, &calls, settings, client), instance)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(512))]
+
+        /// Whatever a URL holds: what it is aimed at is what its text would be.
+        #[test]
+        fn a_url_is_aimed_as_if_its_text_were_read_anew(
+            scheme in "(lb|http|https)",
+            rest in "(/|/?[ -~äß%.'\\\\]{0,12}){0,4}(\\?[ -~ä%']{0,12})?(#[ -~]{0,4})?",
+            at in 0_usize..2,
+        ) {
+            let Ok(logical) = Url::parse(&format!("{scheme}://me@orders{rest}")) else { return Ok(()) };
+            prop_assume!(logical.host_str() == Some("orders"));
+            let (current, instance) = current(["10.0.0.1", "::1"][at]);
+            let target = Target::of(&instance, Some(logical.scheme()), false).unwrap();
+            let aimed = current.aim(&target, &logical);
+            prop_assert_eq!(aimed, Url::parse(&target.rewrite(logical.as_str())).ok());
+        }
     }
 }

@@ -21,13 +21,17 @@ pub(super) fn hold(response: Response, lease: Lease, via: Option<Via>) -> Respon
     let (parts, body) = http::Response::<Body>::from(response).into_parts();
     let body = TrackedBody::new(body, lease, outcome_of(parts.status, &parts.headers), failure_of);
     // The URL travels in an extension that only a builder can set.
-    let marked = http::Response::builder().url(url).body(());
-    let mut whole = http::Response::from_parts(parts, Body::wrap(body));
-    if let Ok(marked) = marked {
-        whole.extensions_mut().extend(marked.into_parts().0.extensions);
+    let mut whole = http::Response::builder().status(parts.status).version(parts.version);
+    if let Some(headers) = whole.headers_mut() {
+        *headers = parts.headers;
     }
-    if let Some(via) = via {
-        whole.extensions_mut().insert(via);
+    if let Some(extensions) = whole.extensions_mut() {
+        *extensions = parts.extensions;
+        if let Some(via) = via {
+            extensions.insert(via);
+        }
     }
-    Response::from(whole)
+    // Status and headers were those of a response.
+    let whole = whole.url(url).body(Body::wrap(body));
+    Response::from(whole.unwrap_or_default())
 }

@@ -6,10 +6,9 @@ use std::sync::{Arc, Weak};
 use ::reqwest::{Response, Url};
 
 use super::client::Make;
-use super::instance::{KeepAlive, Own, Settings};
+use super::instance::{Current, KeepAlive, Own, Settings, named};
 use crate::balancer::{CallSettings, ConnectError, Opener};
 use crate::client::pool::Pools;
-use crate::client::tls_name::tls_name;
 use crate::{BoxFuture, InstanceState, LoadBalancer, LoadBalancers, ServiceInstance, Target};
 
 /// As much of an answer is read, so that its connection goes back to the pool; one that is longer is not worth that.
@@ -47,17 +46,15 @@ impl Instances {
         balancer: &LoadBalancer,
         state: &InstanceState,
         instance: &ServiceInstance,
-        calls: &CallSettings,
-    ) -> Result<::reqwest::Client, ::reqwest::Error> {
+        calls: &Arc<CallSettings>,
+    ) -> Result<Arc<Current>, ::reqwest::Error> {
         let make = |settings: &Settings, connect_timeout| {
             settings.build((self.make)(instance), connect_timeout, self.keep_alive)
         };
-        let settings = Settings::of(instance, calls.read_timeout, calls.tls_name.as_deref());
         let own = self.pools.client(&self.balancers, balancer, state, |connect_timeout| {
-            let client = make(&settings, connect_timeout)?;
-            Ok(Own::new(connect_timeout, settings.clone(), client))
+            Own::new(instance, calls, connect_timeout, make)
         })?;
-        own.client(settings, make)
+        own.current(instance, calls, make)
     }
 
     fn prepare(
@@ -68,15 +65,10 @@ impl Instances {
     ) -> Result<(::reqwest::Client, Url), ConnectError> {
         let (instance, calls) = (state.instance(), balancer.calls());
         // As for a request that asks for no scheme: `lb://`.
-        let mut target = Target::of(&instance, None, false)?;
-        if target.scheme() == "https"
-            && let Some((_, name)) =
-                tls_name(&instance, calls.tls_name.as_deref()).map_err(|error| error.to_string())?
-        {
-            target = target.with_host(&name);
-        }
+        let target = Target::of(&instance, None, false)?;
+        let target = named(target, &instance, &calls).map_err(|error| error.to_string())?;
         let url = Url::parse(&target.url(path))?;
-        Ok((self.client(balancer, state, &instance, &calls)?, url))
+        Ok((self.client(balancer, state, &instance, &calls)?.client.clone(), url))
     }
 }
 

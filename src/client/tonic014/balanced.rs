@@ -1,13 +1,13 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::request::Parts;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use tonic::body::Body;
 use tonic::transport::{self, Endpoint};
 use tonic::{Code, Status};
@@ -24,6 +24,7 @@ use super::settings::{Authority, Retry, Settings};
 use crate::call::call_with;
 use crate::client::Via;
 use crate::client::pool::{Pool, Pools};
+use crate::future::within;
 use crate::observe::CallInfo;
 use crate::request::Propagated;
 use crate::{Choice, HttpView, LoadBalancer, LoadBalancers, Request, RequestView, ServiceInstance};
@@ -199,25 +200,13 @@ impl BalancedChannel {
 }
 
 impl Inner {
-    async fn call(self: &Arc<Self>, request: http::Request<Body>) -> Result<http::Response<Body>, Status> {
-        let deadline = timeout_of(request.headers()).and_then(|limit| Instant::now().checked_add(limit));
-        let balanced = self.balanced(request, deadline);
-        let result = match deadline.and_then(|end| end.checked_add(GRACE)) {
-            Some(end) => {
-                timeout_at(end, balanced).await.unwrap_or_else(|_| Err(Error::late(self.source.name())))
-            }
-            None => balanced.await,
-        };
-        result.map_err(Error::into_status)
-    }
-
     async fn balanced(
         self: &Arc<Self>,
-        request: http::Request<Body>,
+        head: &mut Parts,
+        body: Body,
         deadline: Option<Instant>,
     ) -> Result<http::Response<Body>, Error> {
         let balancer = &*self.source.balancer()?;
-        let (mut head, body) = request.into_parts();
         Propagated::current().add_to(&mut head.headers);
         let body = Origin::new(body, self.settings.replay_limit);
         let view = View(HttpView::new(&head.method, &head.uri, &head.headers), head.uri.path());
@@ -230,14 +219,11 @@ impl Inner {
             let instance = choice.instance();
             let connections = self.connections(balancer, choice, &instance);
             before.extend(last.replace(instance));
-            let (head, body) = (&head, &body);
+            let (head, body) = (&*head, &body);
             Some(async move {
                 let connections = connections?;
-                let attempt = attempt(&connections, head, first, body, deadline);
-                match deadline {
-                    Some(end) => timeout_at(end, attempt).await.unwrap_or_else(|_| Err(Fault::deadline())),
-                    None => attempt.await,
-                }
+                let done = within(deadline, pin!(attempt(&connections, head, first, body, deadline))).await;
+                done.unwrap_or_else(|| Err(Fault::deadline()))
             })
         };
         let answered = call_with(balancer, &wanted, &grpc, send).await.map_err(Error::call)?;
@@ -305,13 +291,16 @@ async fn send(
     body: Body,
     deadline: Option<Instant>,
 ) -> Result<Head, Fault> {
-    let mut head = head.clone();
-    if let Some(end) = deadline {
-        let left = end.saturating_duration_since(Instant::now());
-        head.headers.insert(GRPC_TIMEOUT, header_for(left));
-    }
+    let request = || {
+        let mut head = head.clone();
+        if let Some(end) = deadline {
+            let left = end.saturating_duration_since(Instant::now());
+            head.headers.insert(GRPC_TIMEOUT, header_for(left));
+        }
+        http::Request::from_parts(head, body)
+    };
     let connection: &Arc<Connection> = connections.calmest();
-    connection.send(http::Request::from_parts(head, body)).await
+    connection.send(request).await
 }
 
 /// The request for the chain and for lifecycle processors. The path of a call of gRPC is its method, of which there are few.
@@ -356,7 +345,13 @@ impl tower_service::Service<http::Request<Body>> for BalancedChannel {
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let inner = Arc::clone(&self.inner);
-        Box::pin(async move { inner.call(request).await })
+        let (mut head, body) = request.into_parts();
+        Box::pin(async move {
+            let deadline = timeout_of(&head.headers).and_then(|limit| Instant::now().checked_add(limit));
+            let end = deadline.and_then(|end| end.checked_add(GRACE));
+            let result = within(end, pin!(inner.balanced(&mut head, body, deadline))).await;
+            result.unwrap_or_else(|| Err(Error::late(inner.source.name()))).map_err(Error::into_status)
+        })
     }
 }
 

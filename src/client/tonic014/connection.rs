@@ -89,20 +89,20 @@ impl Connections {
 }
 
 impl Connection {
-    /// Sends a request; with the head of the answer comes what keeps the call counted.
+    /// Sends what `request` makes once there is a connection; with the head of the answer comes what keeps the call counted.
     pub(super) async fn send(
         self: &Arc<Self>,
-        request: Request<Body>,
+        request: impl FnOnce() -> Request<Body>,
     ) -> Result<(Response<Body>, InFlight), Fault> {
         // Counted from the start, so that those who wait for it go to different ones.
         let counted = Counted::new(self);
         let (number, channel) = self.up().await;
         let mut channel = channel?;
-        let answer = async {
-            poll_fn(|cx| Service::poll_ready(&mut channel, cx)).await?;
-            Service::call(&mut channel, request).await
+        let answered = match poll_fn(|cx| Service::poll_ready(&mut channel, cx)).await {
+            Ok(()) => Service::call(&mut channel, request()).await,
+            Err(error) => Err(error),
         };
-        match answer.await.map_err(Fault::of) {
+        match answered.map_err(Fault::of) {
             Ok(response) => Ok((response, InFlight { _counted: counted, _channel: channel })),
             Err(fault) => {
                 if fault.kind == Kind::Lost {

@@ -6,18 +6,22 @@ use http::uri::{PathAndQuery, Scheme};
 use http::{Uri, uri};
 
 use super::error::{Attempt, Error};
-use crate::client::logical::balancer_of;
+use crate::client::logical::balanced_by;
 use crate::{InstanceState, LoadBalancer, LoadBalancers};
 
-/// The balancer of the service that the URI names; `None`: it is a URI like any other.
-pub(super) fn service_of(balancers: &LoadBalancers, uri: &Uri) -> Result<Option<LoadBalancer>, Error> {
+/// What `with` makes of the balancer of the service that the URI names; `None`: it is a URI like any other.
+pub(super) fn service_of<T>(
+    balancers: &LoadBalancers,
+    uri: &Uri,
+    with: impl FnOnce(&LoadBalancer) -> T,
+) -> Result<Option<T>, Error> {
     let scheme = uri.scheme_str().unwrap_or_default();
     let host = uri.host().unwrap_or_default();
     if scheme == "lb" && host.is_empty() {
         return Err(Error::uri(uri, "it names no host"));
     }
-    let balancer = balancer_of(balancers, scheme, host, uri.port().is_some());
-    balancer.map_err(|error| Error::refused(uri, error))
+    let made = balanced_by(balancers, scheme, host, || uri.port().is_some(), with);
+    made.map_err(|error| Error::refused(uri, error))
 }
 
 /// `uri` at the instance: path and query stay as they are, byte for byte.

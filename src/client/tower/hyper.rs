@@ -98,7 +98,7 @@ where
         &self,
         request: http::Request<B>,
     ) -> Result<http::Response<TrackedBody<Incoming>>, Error> {
-        match service_of(&self.inner.balancers, request.uri())? {
+        match service_of(&self.inner.balancers, request.uri(), LoadBalancer::clone)? {
             Some(balancer) => self.balanced(&balancer, request).await,
             None => self.plain(request).await,
         }

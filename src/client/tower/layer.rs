@@ -30,15 +30,24 @@ impl Routes {
         self.names = Some(Arc::new(names));
     }
 
-    /// `None`: the request is not balanced.
-    pub(super) fn balancer(&self, parts: &Parts) -> Result<Option<LoadBalancer>, Error> {
+    /// What `with` makes of the balancer; `None`: the request is not balanced.
+    pub(super) fn using<T>(
+        &self,
+        parts: &Parts,
+        with: impl FnOnce(&LoadBalancer) -> T,
+    ) -> Result<Option<T>, Error> {
         match self.names.as_ref().and_then(|names| names(parts)) {
             Some(service) => {
                 let refused = |error: BuildError| Error::refused(&parts.uri, error);
-                self.balancers.get(service.as_str()).map(Some).map_err(refused)
+                self.balancers.using(service.as_str(), with).map(Some).map_err(refused)
             }
-            None => service_of(&self.balancers, &parts.uri),
+            None => service_of(&self.balancers, &parts.uri, with),
         }
+    }
+
+    /// The balancer itself.
+    pub(super) fn balancer(&self, parts: &Parts) -> Result<Option<LoadBalancer>, Error> {
+        self.using(parts, LoadBalancer::clone)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use http::HeaderMap;
 use tokio::time::Instant;
 
@@ -10,6 +11,7 @@ use super::BoxError;
 use super::error::Attempt;
 use crate::call::Protocol;
 use crate::choice::outcome_of;
+use crate::future::within;
 use crate::{Failure, Outcome};
 
 /// HTTP, and the limit of one call, from its first attempt on: the wait for a list has its own limit.
@@ -35,14 +37,11 @@ impl Http {
     }
 
     /// The attempt, until the time of the call is up.
-    pub(super) async fn within<T>(
+    pub(super) fn within<T>(
         end: Option<Instant>,
         attempt: impl Future<Output = Result<T, Attempt>>,
-    ) -> Result<T, Attempt> {
-        match end {
-            Some(end) => tokio::time::timeout_at(end, attempt).await.unwrap_or(Err(Attempt::Late)),
-            None => attempt.await,
-        }
+    ) -> impl Future<Output = Result<T, Attempt>> {
+        within(end, attempt).map(|done| done.unwrap_or(Err(Attempt::Late)))
     }
 }
 

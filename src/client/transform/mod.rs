@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Method};
 
+#[cfg(feature = "tower")]
+use crate::LoadBalancer;
 use crate::ServiceInstance;
 use crate::balancer::CallSettings;
 use crate::config::HostHeader;
@@ -109,8 +111,13 @@ impl Transformers {
         Self(all.into())
     }
 
-    /// Whether there is anything to change, so that nobody writes URLs as text for nothing.
+    /// What is to be changed in the calls of this balancer; `None`: nothing, so that nobody writes URLs as text for it.
     #[cfg(feature = "tower")]
+    pub(crate) fn work(&self, balancer: &LoadBalancer) -> Option<Arc<CallSettings>> {
+        balancer.calls_if(|calls| self.have_work(calls))
+    }
+
+    /// Whether there is anything to change.
     pub(crate) fn have_work(&self, calls: &CallSettings) -> bool {
         let CallSettings { x_forwarded, host_header, instance_cookie, .. } = calls;
         let forwarded = x_forwarded.enabled || x_forwarded.forwarded;
