@@ -10,11 +10,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tonic::{Code, Status};
 
-const HEADERS: u8 = 1;
+pub const DATA: u8 = 0;
+pub const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const GOAWAY: u8 = 7;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub const END_STREAM: u8 = 1;
+pub const END_HEADERS: u8 = 4;
 const REFUSED_STREAM: u8 = 7;
 const CANCEL: u8 = 8;
 
@@ -39,7 +40,7 @@ fn frame(kind: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     flagged(kind, 0, stream, payload)
 }
 
-fn flagged(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub fn flagged(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u8::try_from(payload.len()).unwrap();
     let mut frame = vec![0, 0, length, kind, flags];
     frame.extend_from_slice(&stream.to_be_bytes());
@@ -47,15 +48,15 @@ fn flagged(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-struct Frames {
-    instance: ServiceInstance,
+pub struct Frames {
+    pub instance: ServiceInstance,
     requests: Arc<AtomicUsize>,
     connections: Arc<AtomicUsize>,
 }
 
 impl Frames {
     /// Answers each request with the frame that `answer` makes for its stream.
-    async fn start(answer: Arc<dyn Fn(u32) -> Vec<u8> + Send + Sync>) -> Self {
+    pub async fn start(answer: Arc<dyn Fn(u32) -> Vec<u8> + Send + Sync>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let instance = at(listener.local_addr().unwrap(), "raw");
         let (requests, connections) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
@@ -81,7 +82,7 @@ impl Frames {
 }
 
 /// HEADERS with this `:status` (8 of the static table, as a literal) and perhaps a `retry-after` (53 of it).
-fn head(stream: u32, ends: bool, status: &str, retry_after: Option<&str>) -> Vec<u8> {
+pub fn head(stream: u32, ends: bool, status: &str, retry_after: Option<&str>) -> Vec<u8> {
     let literal = |name: u8, value: &str| {
         let length = u8::try_from(value.len()).unwrap();
         [&[0x40 | name, length][..], value.as_bytes()].concat()
