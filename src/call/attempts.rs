@@ -52,10 +52,11 @@ pub trait Protocol<R, E> {
     }
 
     /// Whether a call that ended so may be repeated, whatever the properties say of methods, statuses and errors (default:
-    /// they decide). How often, and out of which budget, is theirs in any case. [Strategies](crate::call::Strategy) do not
-    /// ask.
-    fn is_retryable(&self, outcome: Outcome) -> Option<bool> {
-        let _ = outcome;
+    /// they decide). How often, and out of which budget, is theirs in any case. `outcome` is what [`outcome`](Self::outcome)
+    /// made of `result`, which is `None` for an attempt that was dropped when `retry.per-try-timeout` was up.
+    /// [Strategies](crate::call::Strategy) do not ask.
+    fn is_retryable(&self, result: Option<Result<&R, &E>>, outcome: Outcome) -> Option<bool> {
+        let _ = (result, outcome);
         None
     }
 
@@ -334,6 +335,7 @@ where
         let left = Last::of(within(end, pin!(attempt.instrument(span))).await);
         let outcome = left.result().map_or(Outcome::Failure(Failure::Timeout), |left| protocol.outcome(left));
         let push_back = left.result().map_or(PushBack::None, |left| protocol.push_back(left));
+        let may = protocol.is_retryable(left.result(), outcome);
         if let Last::Response(response) = &left {
             running.answered(outcome, || protocol.headers(response));
         }
@@ -346,9 +348,7 @@ where
         let step = if push_back.forbids() || is_late(protocol.deadline(), pause) {
             Step::Stop
         } else {
-            plan.after(outcome, protocol.is_retryable(outcome), || {
-                withdraw(balancer, calls, outcome, throttle.as_ref())
-            })
+            plan.after(outcome, may, || withdraw(balancer, calls, outcome, throttle.as_ref()))
         };
         unreached = outcome == Outcome::Failure(Failure::Connect);
         if let Some(choice) = running.open() {

@@ -256,7 +256,8 @@ async fn no_get_fails_when_one_of_three_is_killed_under_load() {
         servers.push(Server::start(ok("")).await);
     }
     let ids = ["a", "b", "c"];
-    let http = over(servers.iter().zip(ids).map(|(server, id)| server.instance(id)));
+    let instances = servers.iter().zip(ids).map(|(server, id)| server.instance(id));
+    let http = client(&balancers(instances, killable()));
     let running = Arc::new(AtomicBool::new(true));
     let answered = Arc::new(AtomicUsize::new(0));
     let workers: Vec<_> = (0..8)
@@ -264,7 +265,7 @@ async fn no_get_fails_when_one_of_three_is_killed_under_load() {
             let (http, running, answered) = (http.clone(), Arc::clone(&running), Arc::clone(&answered));
             tokio::spawn(async move {
                 while running.load(Ordering::Relaxed) {
-                    send(&http, Method::GET).await.unwrap();
+                    ends("a GET", send(&http, Method::GET)).await.unwrap();
                     answered.fetch_add(1, Ordering::Relaxed);
                 }
             })

@@ -249,8 +249,7 @@ async fn the_attempts_of_a_strange_middleware_go_to_different_instances() {
 async fn no_get_through_middlewares_fails_when_one_of_three_is_killed() {
     let servers = [Server::start(ok("")).await, Server::start(ok("")).await, Server::start(ok("")).await];
     let ids = ["a", "b", "c"];
-    let balancers =
-        balancers(servers.iter().zip(ids).map(|(server, id)| server.instance(id)), Properties::default());
+    let balancers = balancers(servers.iter().zip(ids).map(|(server, id)| server.instance(id)), killable());
     let http = over_both(&balancers);
     let answered = Arc::new(AtomicUsize::new(0));
     let workers: Vec<_> = (0..4)
@@ -258,7 +257,8 @@ async fn no_get_through_middlewares_fails_when_one_of_three_is_killed() {
             let (http, answered) = (http.clone(), Arc::clone(&answered));
             tokio::spawn(async move {
                 for _ in 0..150 {
-                    http.get("lb://orders/x").send().await.unwrap().bytes().await.unwrap();
+                    let response = ends("a GET", http.get("lb://orders/x").send()).await.unwrap();
+                    ends("its body", response.bytes()).await.unwrap();
                     answered.fetch_add(1, Ordering::SeqCst);
                 }
             })

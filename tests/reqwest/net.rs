@@ -68,6 +68,9 @@ pub struct Server {
     seen: Arc<Mutex<Seen>>,
     connections: Arc<AtomicUsize>,
     task: AbortHandle,
+    /// Bound to the same port, and never listening: a server that was killed refuses, and nobody else gets its port, as a
+    /// server of another test might that never answers.
+    _port: Option<TcpSocket>,
 }
 
 impl Server {
@@ -76,10 +79,20 @@ impl Server {
     }
 
     pub async fn at(address: &str, act: Act) -> std::io::Result<Self> {
-        Ok(Self::on(TcpListener::bind(address).await?, act))
+        let address: SocketAddr = address.parse().unwrap();
+        let port = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // Both have the flag, which permits two sockets on a port of which one listens.
+        port.set_reuseaddr(true)?;
+        port.bind(address)?;
+        let listener = TcpListener::bind(port.local_addr()?).await?;
+        Ok(Self::with(listener, Some(port), act))
     }
 
     pub fn on(listener: TcpListener, act: Act) -> Self {
+        Self::with(listener, None, act)
+    }
+
+    fn with(listener: TcpListener, port: Option<TcpSocket>, act: Act) -> Self {
         let address = listener.local_addr().unwrap();
         let (seen, connections) = (Arc::<Mutex<Seen>>::default(), Arc::<AtomicUsize>::default());
         let (heads, accepted) = (Arc::clone(&seen), Arc::clone(&connections));
@@ -92,7 +105,7 @@ impl Server {
                 while open.try_join_next().is_some() {}
             }
         });
-        Self { address, seen, connections, task: task.abort_handle() }
+        Self { address, seen, connections, task: task.abort_handle(), _port: port }
     }
 
     /// The heads of the requests so far.
@@ -120,6 +133,7 @@ impl Server {
         self.connections.load(Ordering::SeqCst)
     }
 
+    /// Every connection breaks, and the port refuses from now on.
     pub fn kill(&self) {
         self.task.abort();
     }
@@ -246,6 +260,15 @@ pub fn balancers(
     LoadBalancers::from_properties(properties, registry).unwrap()
 }
 
+/// Properties for a client of several threads whose servers are killed under load.
+///
+/// Rarely, and mostly on a busy machine, a request that is handed to a connection in the very moment in which that ends stays
+/// in its queue for ever: tokio's channels drop what was sent before the receiver went, but not what a sender is about to put
+/// there; and hyper holds the sender as long as it waits. No answer and no error comes, so that only a limit helps.
+pub fn killable() -> Properties {
+    Properties::default().set("retry.per-try-timeout", "20s").unwrap()
+}
+
 /// A client over these services, all of them known by name.
 pub fn services(all: &[(&str, &[ServiceInstance])]) -> Client {
     let (mut registry, mut properties) = (SimpleDiscovery::new(), Properties::default());
@@ -262,6 +285,13 @@ pub fn client(balancers: &LoadBalancers) -> Client {
 
 pub fn over(instances: impl IntoIterator<Item = ServiceInstance>) -> Client {
     client(&balancers(instances, Properties::default()))
+}
+
+/// A call that has to come to an end, in a test whose machine may stall.
+pub async fn ends<T>(what: &str, call: impl Future<Output = T>) -> T {
+    let limit = Duration::from_secs(60);
+    let ended = tokio::time::timeout(limit, call).await;
+    ended.unwrap_or_else(|_| panic!("{what} has not ended within {limit:?}: it hangs"))
 }
 
 /// Waits for an event of another task or socket, for ten seconds at most.

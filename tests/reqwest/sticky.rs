@@ -177,7 +177,7 @@ async fn case_019_a_client_with_cookies_leaves_a_dead_server_once_and_stays_with
         home.kill();
         let (mut attempts, mut ids) = (0, Vec::new());
         for _ in 0..10 {
-            let via = served_by(&user, "lb://orders/x").await;
+            let via = ends("a GET", served_by(&user, "lb://orders/x")).await;
             attempts += via.attempts();
             ids.push(via.instance().id().to_owned());
         }

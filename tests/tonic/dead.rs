@@ -154,7 +154,7 @@ async fn a_killed_server_costs_only_what_was_on_its_way() {
             tokio::spawn(async move {
                 let (mut answered, mut failed) = (0_usize, Vec::<Status>::new());
                 while running.load(Ordering::Relaxed) {
-                    match client.say(word("x")).await {
+                    match ends("a call", client.say(word("x"))).await {
                         Ok(_) => answered += 1,
                         Err(status) => failed.push(status),
                     }
@@ -196,7 +196,7 @@ async fn a_server_that_comes_back_is_used_again() {
     first.kill();
     let mut errors = Vec::new();
     for _ in 0..20 {
-        errors.extend(client.say(word("x")).await.err());
+        errors.extend(ends("a call", client.say(word("x"))).await.err());
     }
     // One may have met the server at its end.
     assert!(errors.len() <= 1, "{errors:?}");
@@ -210,7 +210,7 @@ async fn a_server_that_comes_back_is_used_again() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
     while again.served() < 3 {
-        client.say(word("x")).await.unwrap();
+        ends("a call", client.say(word("x"))).await.unwrap();
         assert!(start.elapsed() < Duration::from_secs(30), "it never got a call");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -17,7 +17,7 @@ use evenkeel::{LoadBalancers, ServiceId, ServiceInstance};
 use futures_util::stream::{BoxStream, StreamExt};
 use http::uri::PathAndQuery;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tonic::body::Body;
@@ -80,6 +80,9 @@ pub struct Server {
     shared: Arc<Shared>,
     runtime: Option<Runtime>,
     stop: Mutex<Option<oneshot::Sender<()>>>,
+    /// Bound to the same port, and never listening: a server that was killed refuses, and nobody else gets its port, as a
+    /// server of another test might that never answers.
+    _port: TcpSocket,
 }
 
 /// A connection that is counted while it is open.
@@ -148,9 +151,13 @@ impl Server {
         });
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let port = TcpSocket::new_v4().unwrap();
+        // Both have the flag, which permits two sockets on a port of which one listens.
+        port.set_reuseaddr(true).unwrap();
+        port.bind(address).unwrap();
+        let address = port.local_addr().unwrap();
         let listener = std::net::TcpListener::bind(address).unwrap();
         listener.set_nonblocking(true).unwrap();
-        let address = listener.local_addr().unwrap();
         let (health, health_server) = tonic_health::server::health_reporter();
         health.set_service_status("", tonic_health::ServingStatus::Serving).await;
         let (stop, stopped) = oneshot::channel::<()>();
@@ -170,7 +177,7 @@ impl Server {
             };
             router.serve_with_incoming_shutdown(incoming, stopped).await
         });
-        Self { address, health, shared, runtime: Some(runtime), stop: Mutex::new(Some(stop)) }
+        Self { address, health, shared, runtime: Some(runtime), stop: Mutex::new(Some(stop)), _port: port }
     }
 
     pub fn served(&self) -> usize {
@@ -351,11 +358,11 @@ pub fn at(address: SocketAddr, id: &str) -> ServiceInstance {
 }
 
 /// A port that refuses: it is bound, so that nobody else gets it, and nobody listens.
-pub struct Refusing(tokio::net::TcpSocket);
+pub struct Refusing(TcpSocket);
 
 impl Refusing {
     pub fn new() -> Self {
-        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         Self(socket)
     }
@@ -397,6 +404,13 @@ pub fn over(instances: impl IntoIterator<Item = ServiceInstance>) -> Client {
 pub fn via<T>(response: &Response<T>) -> (String, u32) {
     let via = response.extensions().get::<Via>().unwrap();
     (via.instance().id().to_owned(), via.attempts())
+}
+
+/// A call that has to come to an end, in a test whose machine may stall.
+pub async fn ends<T>(what: &str, call: impl Future<Output = T>) -> T {
+    let limit = Duration::from_secs(60);
+    let ended = tokio::time::timeout(limit, call).await;
+    ended.unwrap_or_else(|_| panic!("{what} has not ended within {limit:?}: it hangs"))
 }
 
 /// Waits for an event of another task or socket, for twenty seconds at most.

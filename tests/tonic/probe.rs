@@ -36,6 +36,21 @@ async fn an_instance_that_is_not_serving_is_down_and_back_when_it_is() {
     assert_eq!(a.served(), before + 2);
 }
 
+#[test]
+fn a_probe_goes_on_when_the_runtime_of_its_connection_is_gone() {
+    let start =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let servers = start();
+    let server = servers.block_on(Server::start("a", Act::Answer));
+    let probe = GrpcProbe::new();
+    for _ in 0..3 {
+        let runtime = start();
+        runtime.block_on(probe.check(&server.instance())).unwrap();
+        drop(runtime);
+    }
+    assert_eq!(server.connections(), 3);
+}
+
 #[tokio::test]
 async fn a_probe_asks_for_one_service_and_says_what_is_wrong() {
     let server = Server::start("a", Act::Answer).await;

@@ -106,7 +106,7 @@ async fn a_connection_that_breaks_off_is_repeated_as_unavailable() {
     eventually("both", || victim.served() == 1 && live.served() == 1).await;
     victim.kill();
     for call in calls {
-        assert_eq!(call.await.unwrap().unwrap().into_inner().text, "b x");
+        assert_eq!(ends("a call", call).await.unwrap().unwrap().into_inner().text, "b x");
     }
     assert_eq!(live.served(), 2);
 }

@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::frames::{DATA, END_HEADERS, END_STREAM, Frames, HEADERS, flagged, head};
 use super::net::*;
 use evenkeel::client::tonic::{Authority, tried};
 use evenkeel::discovery::SimpleDiscovery;
 use evenkeel::policy::{Candidates, Needs, Picker, Policy, RoundRobin};
-use evenkeel::{Failure, InstanceState, LoadBalancers, Outcome};
+use evenkeel::{Failure, InstanceState, LoadBalancers, Outcome, ServiceInstance};
 use tonic::{Code, Status};
 
 /// A round robin that keeps what it hears.
@@ -30,8 +31,8 @@ impl Policy for Hears {
     }
 }
 
-fn hearing(server: &Server) -> (Hears, Client) {
-    let registry = SimpleDiscovery::new().with_instances("orders", [server.instance()]).unwrap();
+fn hearing(instance: ServiceInstance) -> (Hears, Client) {
+    let registry = SimpleDiscovery::new().with_instances("orders", [instance]).unwrap();
     let kept = Hears::default();
     let policy = kept.clone();
     let builder = LoadBalancers::builder(registry).service("orders", |service| service.policy(policy));
@@ -53,7 +54,7 @@ async fn the_status_of_each_call_is_its_outcome() {
         (Act::Silence, false, Outcome::Failure(Failure::Timeout)),
     ] {
         let server = Server::start("a", act).await;
-        let (heard, mut client) = hearing(&server);
+        let (heard, mut client) = hearing(server.instance());
         let mut request = tonic::Request::new(word("x"));
         request.set_timeout(Duration::from_millis(if matches!(outcome, Outcome::Failure(_)) {
             500
@@ -74,7 +75,7 @@ async fn the_status_of_each_call_is_its_outcome() {
 #[tokio::test]
 async fn a_stream_that_is_dropped_says_nothing_and_one_that_breaks_is_a_reset() {
     let mut server = Server::start("a", Act::Silence).await;
-    let (heard, mut client) = hearing(&server);
+    let (heard, mut client) = hearing(server.instance());
     let mut words = client.list(word("x")).await.unwrap().into_inner();
     assert_eq!(words.message().await.unwrap().unwrap().text, "a x");
     drop(words);
@@ -83,7 +84,7 @@ async fn a_stream_that_is_dropped_says_nothing_and_one_that_breaks_is_a_reset() 
     let mut words = client.list(word("x")).await.unwrap().into_inner();
     assert_eq!(words.message().await.unwrap().unwrap().text, "a x");
     server.kill();
-    let status = words.message().await.unwrap_err();
+    let status = ends("the stream", words.message()).await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable, "{status}");
     assert!(status.message().contains(&server.instance().to_string()), "{status}");
     assert!(tried(&status).unwrap().starts_with("a (127.0.0.1:"));
@@ -142,6 +143,50 @@ async fn an_answer_of_http_alone_is_a_status_too() {
     );
     assert_eq!(balancers.in_flight(), 0);
     task.abort();
+}
+
+#[tokio::test]
+async fn an_answer_that_ends_without_a_status_is_unknown_and_says_who_it_was() {
+    // The word "x", and trailers with a header that is no status.
+    let message = [0, 0, 0, 0, 3, 0x0a, 1, b'x'];
+    let trailers = [0x40, 3, b'x', b'-', b'a', 1, b'1'];
+    for (what, words, ends) in [
+        ("only a head", 0, vec![]),
+        ("a message", 1, vec![(DATA, END_STREAM, &message[..])]),
+        ("nothing behind the head", 0, vec![(DATA, END_STREAM, &[][..])]),
+        (
+            "trailers without one",
+            1,
+            vec![(DATA, 0, &message[..]), (HEADERS, END_STREAM | END_HEADERS, &trailers[..])],
+        ),
+    ] {
+        let frames =
+            ends.iter().map(|(kind, flags, bytes)| (*kind, *flags, bytes.to_vec())).collect::<Vec<_>>();
+        let raw = Frames::start(Arc::new(move |stream| {
+            let mut answer = head(stream, frames.is_empty(), "200", None);
+            for (kind, flags, bytes) in &frames {
+                answer.extend(flagged(*kind, *flags, stream, bytes));
+            }
+            answer
+        }))
+        .await;
+        let (heard, mut client) = hearing(raw.instance.clone());
+        let status = match client.list(word("x")).await {
+            Err(status) => status,
+            Ok(answer) => {
+                let mut answers = answer.into_inner();
+                for _ in 0..words {
+                    assert_eq!(answers.message().await.unwrap().unwrap().text, "x", "{what}");
+                }
+                answers.message().await.unwrap_err()
+            }
+        };
+        assert_eq!(status.code(), Code::Unknown, "{what}: {status}");
+        let name = raw.instance.to_string();
+        let text = format!("the server ended its answer without a status (service \"orders\", tried {name})");
+        assert_eq!((status.message(), tried(&status)), (&*text, Some(&*name)), "{what}");
+        assert_eq!(*heard.0.lock().unwrap(), [Outcome::Grpc(2)], "{what}");
+    }
 }
 
 #[tokio::test]

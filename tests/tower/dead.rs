@@ -68,15 +68,16 @@ async fn no_get_fails_when_one_of_three_is_killed_under_load() {
         servers.push(Server::start(ok("")).await);
     }
     let instances = servers.iter().zip(["a", "b", "c"]).map(|(server, id)| server.instance(id));
-    let http = client(&balancers(instances, Properties::default()));
+    let http = client(&balancers(instances, killable()));
     let (running, answered) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
     let workers: Vec<_> = (0..8)
         .map(|_| {
             let (http, running, answered) = (http.clone(), Arc::clone(&running), Arc::clone(&answered));
             tokio::spawn(async move {
                 while running.load(Ordering::Relaxed) {
-                    let response = http.request(super::support::get("lb://orders/x")).await.unwrap();
-                    super::support::text(response).await;
+                    let call = http.request(super::support::get("lb://orders/x"));
+                    let response = ends("a GET", call).await.unwrap();
+                    ends("its body", super::support::text(response)).await;
                     answered.fetch_add(1, Ordering::Relaxed);
                 }
             })

@@ -225,6 +225,25 @@ async fn a_service_below_that_must_be_made_ready_is() {
 }
 
 #[tokio::test]
+async fn what_is_handed_on_goes_to_a_service_below_the_retries_that_is_no_balance() {
+    let balancers = balancers([Refusing::new().instance("a")], Properties::default());
+    let told = |request: Request<Returning<Full<Bytes>>>| async move {
+        let hint = request.headers().get("x-sc-lb-hint").cloned();
+        let mut response = Response::new(Empty::<Bytes>::new());
+        response.headers_mut().extend(hint.map(|hint| (http::header::VIA, hint)));
+        Ok::<_, BoxError>(response)
+    };
+    let service = balancers.retry_layer().layer(service_fn(told));
+    let name = http::HeaderName::from_static("x-sc-lb-hint");
+    let handed_on = evenkeel::client::Propagated::default().with(name, "green".parse().unwrap());
+    let call = service.clone().oneshot(get("lb://orders/x"));
+    assert_eq!(handed_on.clone().scope(call).await.unwrap().headers()["via"], "green");
+    // What is inside stays inside.
+    let call = service.oneshot(get("http://elsewhere.test/x"));
+    assert!(handed_on.scope(call).await.unwrap().headers().is_empty());
+}
+
+#[tokio::test]
 async fn what_is_handed_on_counts_for_the_choice_of_the_layer_and_goes_along() {
     let (blue, green) = (Server::start(ok("blue")).await, Server::start(ok("green")).await);
     let hinted = |server: &Server, hint: &str| {

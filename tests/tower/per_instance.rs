@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
+use evenkeel::client::Propagated;
 use evenkeel::client::tower::BoxError;
+use evenkeel::config::Properties;
 use evenkeel::discovery::SimpleDiscovery;
 use evenkeel::{Failure, LoadBalancer, Outcome, ServiceId, ServiceInstance, SupplierBuilder};
 use http_body_util::{BodyExt, Full};
@@ -13,7 +15,7 @@ use hyper::body::Bytes;
 use tokio::sync::Notify;
 use tower::{Service, ServiceExt};
 
-use super::net::{Server, eventually, ok};
+use super::net::{Server, balancers, eventually, header, ok};
 
 fn instance(id: &str) -> ServiceInstance {
     ServiceInstance::builder(format!("{id}.test")).port(7000).id(id).build().unwrap()
@@ -225,4 +227,77 @@ async fn services_of_http_hold_the_lease_to_the_end_of_the_body() {
         assert_eq!(orders.in_flight(), 0);
     }
     assert_eq!((one.served(), two.served()), (2, 2));
+}
+
+fn with_hint(instance: &ServiceInstance, hint: &str) -> ServiceInstance {
+    instance.to_builder().with_metadata("hint", hint).build().unwrap()
+}
+
+/// A balancer by hints.
+fn by_hints(instances: impl IntoIterator<Item = ServiceInstance>) -> LoadBalancer {
+    let properties = Properties::default().set("configurations", "hint").unwrap();
+    balancers(instances, properties).get("orders").unwrap()
+}
+
+fn canary() -> Propagated {
+    let named = http::HeaderName::from_static("x-sc-lb-hint");
+    Propagated::default().with(named, http::HeaderValue::from_static("canary"))
+}
+
+#[tokio::test]
+async fn services_of_http_are_told_what_is_handed_on_and_the_second_choice_goes_by_it_too() {
+    let (stable, live) = (Server::start(ok("stable")).await, Server::start(ok("canary")).await);
+    let mut failed_over = 0;
+    for _ in 0..16 {
+        let dead = with_hint(&instance("dead"), "canary");
+        let orders = by_hints([
+            dead,
+            with_hint(&live.instance("b"), "canary"),
+            with_hint(&stable.instance("s1"), "stable"),
+            with_hint(&stable.instance("s2"), "stable"),
+        ]);
+        let tried = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&tried);
+        let service = orders
+            .make(move |instance| {
+                if instance.id() == "dead" {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    return Err(BoxError::from("no route"));
+                }
+                let address = instance.authority();
+                let hyper = hyper_util::client::legacy::Client::builder(hyper_util::rt::TokioExecutor::new());
+                let to_it = move |mut request: http::Request<Full<Bytes>>| {
+                    *request.uri_mut() = format!("http://{address}{}", request.uri().path()).parse().unwrap();
+                    request
+                };
+                Ok(hyper.build_http().map_request(to_it))
+            })
+            .http();
+        let request = || http::Request::get("/x").body(Full::default()).unwrap();
+        for _ in 0..2 {
+            let response = canary().scope(service.clone().oneshot(request())).await.unwrap();
+            assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "canary");
+        }
+        failed_over += tried.load(Ordering::SeqCst);
+    }
+    assert_eq!((failed_over, live.served(), stable.served()), (16, 32, 0));
+    assert!(live.heads().iter().all(|head| header(head, "x-sc-lb-hint") == Some("canary")));
+}
+
+#[tokio::test]
+async fn requests_of_any_kind_are_sent_by_what_is_handed_on_where_the_call_is_made() {
+    for _ in 0..16 {
+        let canaries = ["dead", "b"].map(|id| with_hint(&instance(id), "canary"));
+        let others = ["s1", "s2"].map(|id| with_hint(&instance(id), "stable"));
+        let orders = by_hints(canaries.into_iter().chain(others));
+        let service = orders.make(move |instance| match instance.id() {
+            "dead" => Err(BoxError::from("no route")),
+            id => Ok(Teller { id: id.to_owned(), gate: None, _alive: Arc::new(Alive(Arc::default())) }),
+        });
+        for n in 0..2 {
+            // Made in the scope, the first one before there is a list, and awaited out of it.
+            let call = canary().sync_scope(|| service.clone().call(n));
+            assert_eq!(call.await.unwrap(), format!("{n} b"));
+        }
+    }
 }

@@ -18,14 +18,27 @@ use super::names::{name_in, names_of, note};
 use crate::choice::outcome_of;
 use crate::{Lease, Outcome, ServiceId, ServiceInstance};
 
+/// What the caller reads of an answer that ended as none may.
+const NO_STATUS: &str = "the server ended its answer without a status";
+
 /// What the head of an answer says: the status, if it is there already; success, if more is to come.
-pub(super) fn head_outcome(status: StatusCode, headers: &HeaderMap) -> Outcome {
-    match code_in(headers) {
+pub(super) fn head_outcome(response: &Response<Body>) -> Outcome {
+    match code_in(response.headers()) {
         Some(code) => Outcome::Grpc(code),
-        None if status == StatusCode::OK => Outcome::Grpc(0),
+        None if response.status() == StatusCode::OK => Outcome::Grpc(settled(response).unwrap_or(0)),
         // A proxy, or something that does not speak gRPC.
-        None => outcome_of(status, headers),
+        None => outcome_of(response.status(), response.headers()),
     }
+}
+
+/// The code that the caller gets, if the head of the answer decides it: nothing follows it, or nothing of gRPC.
+pub(super) fn settled(response: &Response<Body>) -> Option<u16> {
+    let code = match response.status() {
+        StatusCode::OK if response.body().is_end_stream() => Code::Unknown,
+        StatusCode::OK => return code_in(response.headers()),
+        status => code_for(status),
+    };
+    Some(code_in(response.headers()).unwrap_or(number(code)))
 }
 
 /// The code of a status in headers or trailers. One that is no number, or that nobody knows, is 2 (unknown).
@@ -50,6 +63,14 @@ fn code_for(status: StatusCode) -> Code {
     }
 }
 
+/// The status that a server did not send. The text is digits and words, which are a header as they are but for the spaces.
+fn add_status(headers: &mut HeaderMap, code: u16, text: &str) {
+    headers.insert(Status::GRPC_STATUS, HeaderValue::from(code));
+    if let Ok(text) = HeaderValue::try_from(text.replace(' ', "%20")) {
+        headers.insert(Status::GRPC_MESSAGE, text);
+    }
+}
+
 /// Whom a call was sent to.
 #[derive(Debug)]
 pub(super) struct Story {
@@ -68,18 +89,17 @@ pub(super) struct Held {
 
 /// The response for the caller. One that has its status already ends the lease at once.
 pub(super) fn answer(response: Response<Body>, held: Held) -> Response<Body> {
+    let (outcome, code) = (head_outcome(&response), settled(&response));
     let (mut head, body) = response.into_parts();
-    let outcome = head_outcome(head.status, &head.headers);
-    let no_grpc = head.status != StatusCode::OK && code_in(&head.headers).is_none();
-    if no_grpc {
-        let text = format!("the server answered with HTTP status {}", head.status.as_u16());
-        head.headers.insert(Status::GRPC_STATUS, HeaderValue::from(number(code_for(head.status))));
-        // Digits and words are a header.
-        if let Ok(text) = HeaderValue::try_from(text.replace(' ', "%20")) {
-            head.headers.insert(Status::GRPC_MESSAGE, text);
+    if let Some(code) = code {
+        let no_grpc = code_in(&head.headers).is_none();
+        if no_grpc {
+            let text = match head.status {
+                StatusCode::OK => NO_STATUS.to_owned(),
+                status => format!("the server answered with HTTP status {}", status.as_u16()),
+            };
+            add_status(&mut head.headers, code, &text);
         }
-    }
-    if let Some(code) = code_in(&head.headers) {
         if code != 0 {
             name_in(&mut head.headers, held.story.service.as_str(), &held.story.tried, outcome);
         }
@@ -145,7 +165,11 @@ impl Answer {
         if let Some(held) = &self.held {
             held.lease.hear_trailers(&trailers);
         }
-        let code = code_in(&trailers).unwrap_or(number(Code::Unknown));
+        let code = code_in(&trailers).unwrap_or_else(|| {
+            let unknown = number(Code::Unknown);
+            add_status(&mut trailers, unknown, NO_STATUS);
+            unknown
+        });
         if let Some(story) = self.end(Outcome::Grpc(code))
             && code != 0
         {
@@ -177,11 +201,11 @@ impl HttpBody for Answer {
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(status))) => Poll::Ready(Some(Err(this.fail(Fault::of_body(status))))),
-            Poll::Ready(None) => {
-                // Without a status, which is a fault of the server; tonic says so to the caller.
-                this.end(Outcome::Grpc(number(Code::Unknown)));
-                Poll::Ready(None)
+            // Without a status, which is a fault of the server: the caller gets one that names it.
+            Poll::Ready(None) if this.held.is_some() => {
+                Poll::Ready(Some(Ok(Frame::trailers(this.trailers(HeaderMap::new())))))
             }
+            Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => {
                 let Some(limit) = &mut this.limit else { return Poll::Pending };
                 ready!(limit.as_mut().poll(cx));
@@ -191,7 +215,8 @@ impl HttpBody for Answer {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        // As long as the call has not ended, there is a status to come.
+        self.held.is_none() && self.inner.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -210,29 +235,38 @@ impl Drop for Answer {
 mod tests {
     use super::*;
 
-    fn head(status: u16, entries: &[(&'static str, &'static str)]) -> Outcome {
-        let mut headers = HeaderMap::new();
+    /// The head of an answer behind which there is more.
+    fn head(status: u16, entries: &[(&'static str, &'static str)]) -> Response<Body> {
+        let mut response = Response::builder().status(status);
         for (name, value) in entries {
-            headers.insert(*name, HeaderValue::from_static(value));
+            response = response.header(*name, *value);
         }
-        head_outcome(StatusCode::from_u16(status).unwrap(), &headers)
+        response.body(Body::new("more".to_owned())).unwrap()
     }
 
     #[test]
     fn the_status_of_grpc_counts_before_that_of_http() {
-        for (status, entries, outcome) in [
-            (200, &[][..], Outcome::Grpc(0)),
-            (200, &[("grpc-status", "14")], Outcome::Grpc(14)),
-            (200, &[("grpc-status", "5")], Outcome::Grpc(5)),
-            (200, &[("grpc-status", "nonsense")], Outcome::Grpc(2)),
-            (200, &[("grpc-status", "99")], Outcome::Grpc(2)),
-            (503, &[], Outcome::Status(503)),
-            (503, &[("grpc-status", "14")], Outcome::Grpc(14)),
-            (404, &[], Outcome::Status(404)),
+        for (status, entries, outcome, code) in [
+            (200, &[][..], Outcome::Grpc(0), None),
+            (200, &[("grpc-status", "14")], Outcome::Grpc(14), Some(14)),
+            (200, &[("grpc-status", "5")], Outcome::Grpc(5), Some(5)),
+            (200, &[("grpc-status", "nonsense")], Outcome::Grpc(2), Some(2)),
+            (200, &[("grpc-status", "99")], Outcome::Grpc(2), Some(2)),
+            (503, &[], Outcome::Status(503), Some(14)),
+            (503, &[("grpc-status", "5")], Outcome::Grpc(5), Some(5)),
+            (404, &[], Outcome::Status(404), Some(12)),
         ] {
-            assert_eq!(head(status, entries), outcome, "{status} {entries:?}");
+            let response = head(status, entries);
+            assert_eq!(head_outcome(&response), outcome, "{status} {entries:?}");
+            assert_eq!(settled(&response), code, "{status} {entries:?}");
         }
-        assert_eq!(head(503, &[("retry-after", "7")]).to_string(), "status 503, retry after 7 s");
+        let outcome = head_outcome(&head(503, &[("retry-after", "7")]));
+        assert_eq!(outcome.to_string(), "status 503, retry after 7 s");
+        let ended = |response: Response<Body>| response.map(|_| Body::empty());
+        for (response, code) in [(head(200, &[]), 2), (head(200, &[("grpc-status", "0")]), 0)] {
+            let response = ended(response);
+            assert_eq!((head_outcome(&response), settled(&response)), (Outcome::Grpc(code), Some(code)));
+        }
         for (status, code) in [(400, 13), (401, 16), (403, 7), (404, 12), (429, 14), (503, 14), (500, 2)] {
             assert_eq!(number(code_for(StatusCode::from_u16(status).unwrap())), code, "{status}");
         }

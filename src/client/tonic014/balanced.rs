@@ -177,7 +177,10 @@ impl BalancedChannel {
     /// default: none, since the server may have worked on them. How often, with which pauses and out of which budget, the
     /// retry properties of the service say; with `retry.enabled: false` nothing is repeated.
     ///
-    /// A connection that breaks off counts as `UNAVAILABLE`. A status that comes behind the begin of an answer is final.
+    /// The code is the one that the caller would get, also of an attempt without a status: `UNAVAILABLE` of a connection that
+    /// breaks off, the protocol's code for the reason of a stream that is reset, `DEADLINE_EXCEEDED` of an attempt that takes
+    /// longer than `retry.per-try-timeout`. A call that was never sent goes on in any case, whatever the codes. A status that
+    /// comes behind the begin of an answer is final.
     ///
     /// ```
     /// use evenkeel::{LoadBalancers, ServiceInstance};

@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,8 +12,9 @@ use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
+use tower_service::Service;
 
-use super::fault::Fault;
+use super::fault::{Fault, Kind};
 use super::settings::endpoint_of;
 use super::tls;
 use crate::ServiceInstance;
@@ -54,8 +56,16 @@ pub struct GrpcProbe {
 struct Channels {
     /// Counts uses.
     clock: AtomicU64,
-    /// By address, with the last use of each.
-    kept: Mutex<HashMap<String, (u64, Channel)>>,
+    /// By address.
+    kept: Mutex<HashMap<String, Kept>>,
+}
+
+struct Kept {
+    /// The use at which it was made, so that who finds one dead does not throw away the next.
+    made: u64,
+    /// The last use.
+    used: u64,
+    channel: Channel,
 }
 
 impl GrpcProbe {
@@ -99,20 +109,48 @@ impl GrpcProbe {
         self
     }
 
-    async fn channel(&self, instance: &ServiceInstance) -> Result<Channel, ProbeError> {
+    /// The answer to a check. If the channel was lost, which never had the request then, it is asked for over another one:
+    /// the task of a channel lives in the runtime of the probe that made it, and goes with that, whatever becomes of the server.
+    async fn ask(&self, instance: &ServiceInstance) -> Result<Result<i32, Status>, ProbeError> {
         let endpoint = endpoint_of(instance).map_err(|fault| ProbeError::new(fault.text))?;
         if endpoint.uri().scheme() == Some(&Scheme::HTTPS) && !tls::is_there().await {
             return Err(ProbeError::new("it is secure, and tonic was built without TLS"));
         }
-        self.channels.get(endpoint.uri().to_string(), || {
+        let address = endpoint.uri().to_string();
+        let make = || {
             let endpoint = match &self.change {
-                Some(change) => change(instance, endpoint),
-                None => Ok(endpoint),
+                Some(change) => change(instance, endpoint.clone()),
+                None => Ok(endpoint.clone()),
             };
             endpoint
                 .map(|endpoint| endpoint.connect_lazy())
                 .map_err(|error| ProbeError::new(Fault::of(error).text))
-        })
+        };
+        let mut again = true;
+        loop {
+            let (made, channel) = self.channels.get(&address, make)?;
+            let (answer, lost) = self.ask_over(channel).await;
+            if lost {
+                self.channels.forget(&address, made);
+            }
+            if !(lost && std::mem::take(&mut again)) {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// The answer over this channel, and whether that was lost.
+    async fn ask_over(&self, mut channel: Channel) -> (Result<i32, Status>, bool) {
+        // Before the client does it, whose status does not tell why a channel is not ready.
+        if let Err(error) = poll_fn(|cx| Service::poll_ready(&mut channel, cx)).await {
+            let fault = Fault::of(error);
+            return (Err(Status::new(fault.code, fault.text)), fault.kind == Kind::Lost);
+        }
+        let request = HealthCheckRequest { service: self.service.clone() };
+        let answer = HealthClient::new(channel).check(request).await;
+        let lost = |status: &Status| Fault::of_body(status.clone()).kind == Kind::Lost;
+        let lost = answer.as_ref().is_err_and(lost);
+        (answer.map(|answer| answer.into_inner().status), lost)
     }
 
     /// What an answer means, in words that are the same for the same fault.
@@ -138,24 +176,33 @@ impl GrpcProbe {
 }
 
 impl Channels {
+    /// The channel, and when it was made.
     fn get(
         &self,
-        address: String,
+        address: &str,
         make: impl FnOnce() -> Result<Channel, ProbeError>,
-    ) -> Result<Channel, ProbeError> {
+    ) -> Result<(u64, Channel), ProbeError> {
         let now = self.clock.fetch_add(1, Ordering::Relaxed);
         let mut kept = self.kept.lock();
-        if let Some((used, channel)) = kept.get_mut(&address) {
-            *used = now;
-            return Ok(channel.clone());
+        if let Some(one) = kept.get_mut(address) {
+            one.used = now;
+            return Ok((one.made, one.channel.clone()));
         }
         let channel = make()?;
         if kept.len() >= MOST {
-            let oldest = kept.iter().min_by_key(|(_, (used, _))| *used).map(|(address, _)| address.clone());
+            let oldest = kept.iter().min_by_key(|(_, one)| one.used).map(|(address, _)| address.clone());
             oldest.map(|address| kept.remove(&address));
         }
-        kept.insert(address, (now, channel.clone()));
-        Ok(channel)
+        kept.insert(address.to_owned(), Kept { made: now, used: now, channel: channel.clone() });
+        Ok((now, channel))
+    }
+
+    /// Lets go of the channel that was made then.
+    fn forget(&self, address: &str, made: u64) {
+        let mut kept = self.kept.lock();
+        if kept.get(address).is_some_and(|one| one.made == made) {
+            kept.remove(address);
+        }
     }
 }
 
@@ -173,9 +220,7 @@ impl HealthProbe for GrpcProbe {
             None => Ok(instance.clone()),
         };
         let asked = asked.map_err(|error| ProbeError::new(error.to_string()))?;
-        let request = HealthCheckRequest { service: self.service.clone() };
-        let answer = HealthClient::new(self.channel(&asked).await?).check(request).await;
-        self.verdict(answer.map(|answer| answer.into_inner().status))
+        self.verdict(self.ask(&asked).await?)
     }
 }
 
@@ -212,11 +257,23 @@ mod tests {
         let channels = Channels::default();
         let make = || Ok(Endpoint::from_static("http://127.0.0.1:1").connect_lazy());
         for port in 0..=u16::try_from(MOST).unwrap() {
-            channels.get(port.to_string(), make).unwrap();
-            channels.get("0".to_owned(), || panic!("it is used all the time")).ok();
+            channels.get(&port.to_string(), make).unwrap();
+            channels.get("0", || panic!("it is used all the time")).ok();
         }
         let kept = channels.kept.lock();
         assert_eq!(kept.len(), MOST);
         assert!(kept.contains_key("0") && !kept.contains_key("1") && kept.contains_key("2"));
+    }
+
+    #[tokio::test]
+    async fn who_finds_a_channel_dead_does_not_throw_away_the_next() {
+        let channels = Channels::default();
+        let make = || Ok(Endpoint::from_static("http://127.0.0.1:1").connect_lazy());
+        let (first, _) = channels.get("a", make).unwrap();
+        assert_eq!(channels.get("a", || panic!("it is kept")).unwrap().0, first);
+        channels.forget("a", first);
+        let (second, _) = channels.get("a", make).unwrap();
+        channels.forget("a", first);
+        assert_eq!(channels.get("a", || panic!("it is kept")).unwrap().0, second);
     }
 }

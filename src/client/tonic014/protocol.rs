@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tonic::Code;
 use tonic::body::Body;
 
-use super::answer::{code_in, head_outcome, number};
+use super::answer::{code_in, head_outcome, number, settled};
 use super::connection::InFlight;
 use super::fault::Fault;
 use crate::call::{Protocol, PushBack};
@@ -29,7 +29,7 @@ pub(super) struct Grpc<'a> {
 impl Protocol<Head, Fault> for Grpc<'_> {
     fn outcome(&self, result: Result<&Head, &Fault>) -> Outcome {
         match result {
-            Ok((response, _)) => head_outcome(response.status(), response.headers()),
+            Ok((response, _)) => head_outcome(response),
             Err(fault) => fault.outcome(),
         }
     }
@@ -47,13 +47,16 @@ impl Protocol<Head, Fault> for Grpc<'_> {
         }
     }
 
-    fn is_retryable(&self, outcome: Outcome) -> Option<bool> {
-        let code = match outcome {
-            Outcome::Grpc(code) => code,
-            // The codes that the caller gets for these.
-            Outcome::Failure(Failure::Reset) | Outcome::Status(502..=504) => number(Code::Unavailable),
-            Outcome::Failure(Failure::Timeout) => number(Code::DeadlineExceeded),
-            _ => return None,
+    /// By the code that the caller would get, which an outcome does not tell: resets have several.
+    fn is_retryable(&self, result: Option<Result<&Head, &Fault>>, outcome: Outcome) -> Option<bool> {
+        if outcome == Outcome::Failure(Failure::Connect) {
+            // It was never sent, and goes on for that reason.
+            return None;
+        }
+        let code = match result {
+            Some(Ok((response, _))) => settled(response)?,
+            Some(Err(fault)) => number(fault.code),
+            None => number(Code::DeadlineExceeded),
         };
         let listed = self.retryable.iter().any(|retryable| number(*retryable) == code);
         listed.then_some(true)
@@ -106,20 +109,35 @@ mod tests {
     }
 
     #[test]
-    fn only_listed_codes_are_repeated_whether_a_server_or_the_connection_says_them() {
-        let codes = [Code::Unavailable];
-        let grpc = Grpc { deadline: None, retryable: &codes };
-        for (outcome, retryable) in [
-            (Outcome::Grpc(14), Some(true)),
-            (Outcome::Grpc(13), None),
-            (Outcome::Grpc(0), None),
-            (Outcome::Failure(Failure::Reset), Some(true)),
-            (Outcome::Failure(Failure::Timeout), None),
-            (Outcome::Failure(Failure::Connect), None),
-            (Outcome::Status(503), Some(true)),
-            (Outcome::Cancelled, None),
+    fn only_faults_whose_code_is_listed_are_repeated() {
+        use super::super::fault::Kind;
+        let says = |retryable: &[Code], fault: Option<&Fault>| {
+            let grpc = Grpc { deadline: None, retryable };
+            let outcome = fault.map_or(Outcome::Failure(Failure::Timeout), Fault::outcome);
+            grpc.is_retryable(fault.map(Err), outcome)
+        };
+        for (kind, code) in [
+            (Kind::Reset, Code::Unavailable),
+            (Kind::Reset, Code::Internal),
+            (Kind::Reset, Code::Cancelled),
+            (Kind::Reset, Code::ResourceExhausted),
+            (Kind::Timeout, Code::Unavailable),
+            (Kind::Timeout, Code::DeadlineExceeded),
+            (Kind::Other, Code::Unknown),
         ] {
-            assert_eq!(grpc.is_retryable(outcome), retryable, "{outcome}");
+            let fault = Fault::new(kind, code, "");
+            for listed in (0..17).map(Code::from) {
+                let may = (listed == code).then_some(true);
+                assert_eq!(says(&[listed], Some(&fault)), may, "{kind:?} {code:?} {listed:?}");
+            }
+            assert_eq!(says(&[], Some(&fault)), None);
         }
+        for kind in [Kind::Connect, Kind::Lost, Kind::Unprocessed] {
+            let fault = Fault::new(kind, Code::Unavailable, "");
+            assert_eq!(says(&[Code::Unavailable], Some(&fault)), None, "{kind:?} was never sent");
+        }
+        // An attempt that took too long: what the caller gets has this code.
+        assert_eq!(says(&[Code::DeadlineExceeded], None), Some(true));
+        assert_eq!(says(&[Code::Unavailable], None), None);
     }
 }

@@ -3,12 +3,19 @@
 use std::error::Error;
 
 use super::error::outcome_of_error;
+use crate::request::Propagated;
 use crate::{Choice, HttpView, Outcome, Request, Track};
 
 /// How calls of a [`PerInstance`](super::PerInstance) are seen and judged.
 pub trait Exchange<Q, R> {
     /// What the caller gets.
     type Output;
+
+    /// Puts what is handed on to the calls that are made now into the request, before an instance is chosen (default: it
+    /// has no place for it; the choice goes by it in any case).
+    fn hand_on(&self, request: &mut Q, propagated: &Propagated) {
+        let _ = (request, propagated);
+    }
 
     /// Asks for an instance with what the balancer may see of the request.
     fn ask<T>(&self, request: &Q, ask: impl FnOnce(&Request<'_>) -> T) -> T;
@@ -69,6 +76,10 @@ pub struct HttpExchange;
 
 impl<B, R: Track> Exchange<http::Request<B>, R> for HttpExchange {
     type Output = R::Tracked;
+
+    fn hand_on(&self, request: &mut http::Request<B>, propagated: &Propagated) {
+        propagated.add_to(request.headers_mut());
+    }
 
     fn ask<T>(&self, request: &http::Request<B>, ask: impl FnOnce(&Request<'_>) -> T) -> T {
         ask(&Request::of(&HttpView::of(request)))

@@ -10,9 +10,10 @@ use tower_service::Service;
 use super::BoxError;
 use super::error::{Attempt, Error};
 use super::exchange::{AnyExchange, Exchange, HttpExchange, JudgedExchange};
-use super::picking::{Picking, Wait, pick};
+use super::picking::{Picking, Wait, handed_on, pick};
 use crate::client::pool::Pool;
-use crate::{Choice, ChooseError, LoadBalancer, Outcome, ServiceInstance, Tried};
+use crate::request::Propagated;
+use crate::{Choice, ChooseError, LoadBalancer, Outcome, Request, ServiceInstance, Tried};
 
 type Make<S> = dyn Fn(&ServiceInstance) -> Result<S, BoxError> + Send + Sync;
 
@@ -100,7 +101,7 @@ impl<S: Clone, X> PerInstance<S, X> {
 
     /// The services speak HTTP: the balancer sees URI and headers of requests, a status tells of its instance, and the lease
     /// is held until the end of the response's body, which becomes a [`TrackedBody`](crate::TrackedBody). URIs stay as they
-    /// are: the service knows its instance.
+    /// are: the service knows its instance. What is [handed on](crate::guide::propagation) becomes headers of the request.
     #[must_use]
     pub fn http(self) -> PerInstance<S, HttpExchange> {
         self.exchanging(HttpExchange)
@@ -133,9 +134,11 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Q) -> Self::Future {
+    fn call(&mut self, mut request: Q) -> Self::Future {
         let inner = Arc::clone(&self.inner);
-        let mut attempts = Attempts { tried: Tried::new(), names: Vec::new() };
+        let propagated = Propagated::current();
+        X::hand_on(&inner.exchange, &mut request, &propagated);
+        let mut attempts = Attempts { tried: Tried::new(), names: Vec::new(), propagated };
         let asked = X::ask(&inner.exchange, &request, |asks| pick(&inner.balancer, asks));
         let stage = inner.next::<Q, S::Response, _>(asked, &mut attempts, &request);
         PerInstanceFuture { stage, inner, attempts, request: Some(request) }
@@ -146,6 +149,15 @@ where
 struct Attempts {
     tried: Tried,
     names: Vec<ServiceInstance>,
+    /// Of the scope in which the call was made: it may be awaited in another one.
+    propagated: Propagated,
+}
+
+impl Attempts {
+    /// What the closure gives, where the call was made.
+    fn within<T>(&self, ask: impl FnOnce() -> T) -> T {
+        self.propagated.clone().sync_scope(ask)
+    }
 }
 
 impl<S: Clone, X> Inner<S, X> {
@@ -183,7 +195,8 @@ impl<S: Clone, X> Inner<S, X> {
         choice.complete(error.outcome());
         let again = || {
             let tried = &attempts.tried;
-            X::ask(&self.exchange, request, |asks| self.balancer.try_choose(&asks.with_tried(tried)))
+            let choose = |asks: &Request<'_>| self.balancer.try_choose(&asks.with_tried(tried));
+            X::ask(&self.exchange, request, |asks| attempts.within(|| handed_on(asks, choose)))
         };
         // Another one, whatever it says of itself; if all were tried, the error of the first says more.
         let another = if attempts.names.len() > 1 { None } else { again().ok() };
@@ -244,7 +257,9 @@ where
                     let waited: Result<(), ChooseError> = ready!(wait.poll(cx));
                     let Some(request) = this.request.as_ref() else { return Poll::Pending };
                     let picking = match waited {
-                        Ok(()) => X::ask(&inner.exchange, request, |asks| wait.resume(&inner.balancer, asks)),
+                        Ok(()) => this.attempts.within(|| {
+                            X::ask(&inner.exchange, request, |asks| wait.resume(&inner.balancer, asks))
+                        }),
                         Err(error) => Picking::Failed(error),
                     };
                     inner.next::<Q, S::Response, _>(picking, this.attempts, request)

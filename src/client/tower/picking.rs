@@ -35,7 +35,7 @@ pub(super) fn pick(balancer: &LoadBalancer, request: &Request<'_>) -> Picking {
 
 /// The request with what is handed on to it, which counts before an instance is chosen.
 #[inline]
-fn handed_on<T>(request: &Request<'_>, choose: impl FnOnce(&Request<'_>) -> T) -> T {
+pub(super) fn handed_on<T>(request: &Request<'_>, choose: impl FnOnce(&Request<'_>) -> T) -> T {
     let propagated = Propagated::current();
     if propagated.is_empty() {
         return choose(request);

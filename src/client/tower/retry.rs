@@ -18,6 +18,7 @@ use crate::call::call_with;
 use crate::choice::outcome_of;
 use crate::client::Via;
 use crate::client::returning::Home;
+use crate::request::Propagated;
 use crate::{BoxFuture, Choice, Failure, LoadBalancer, LoadBalancers, ServiceId, TrackedBody};
 
 /// Repeats calls by the retry properties of their service; made by [`LoadBalancers::retry_layer`].
@@ -134,8 +135,10 @@ where
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let (inner, settings) = (self.inner.clone(), Arc::clone(&self.settings));
         Box::pin(async move {
-            let (parts, body) = request.into_parts();
+            let (mut parts, body) = request.into_parts();
             if let Some(balancer) = settings.routes.balancer(&parts)? {
+                // The service below need be no `Balance`, which does so itself.
+                Propagated::current().add_to(&mut parts.headers);
                 return repeated(&inner, &settings, &balancer, parts, body).await;
             }
             let request = http::Request::from_parts(parts, Returning::once(body));
