@@ -11,9 +11,9 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy;
 use tokio::time::timeout;
 
-use super::Wire;
 use super::body::RequestBody;
 use super::view::View;
+use super::{Wire, headers};
 use crate::balancer::CallSettings;
 use crate::call::{Answered, CallError, Protocol, call_with};
 use crate::choice::outcome_of;
@@ -127,6 +127,7 @@ impl Call<'_> {
             let url = transformers.apply(calls, outgoing, &choice.instance());
             uri = Uri::try_from(&url).map_err(|error| Attempt::Uri(format!("{url:?} is no URI: {error}")))?;
         }
+        headers::frame(&mut headers, &body);
         let mut request = http::Request::new(body);
         *request.method_mut() = self.parts.method.clone();
         *request.uri_mut() = uri;

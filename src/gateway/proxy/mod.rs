@@ -199,8 +199,12 @@ fn onward(
 ) -> Result<Onward, Refused> {
     let unfit = |_| Refused::from(StatusCode::BAD_REQUEST);
     let asks = headers::asks_for_websocket(&parts.method, parts.version, &parts.headers);
+    if asks && headers::announce_body(&parts.headers) {
+        return Err(StatusCode::BAD_REQUEST.into());
+    }
     let websocket = if asks { parts.extensions.remove::<OnUpgrade>() } else { None };
     headers::strip_request(&mut parts.headers);
+    headers::join_cookies(&mut parts.headers);
     parts.headers.remove(HOST);
     if route.preserve_host
         && let Ok(host) = HeaderValue::from_str(host)
