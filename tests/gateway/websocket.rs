@@ -135,4 +135,6 @@ async fn a_switch_that_nobody_asked_for_is_a_broken_instance() {
     let reply = crate::common::get(front.address, "/ws").await;
     assert_eq!(reply.status, 502);
     eventually("the end of the lease", || front.balancers.in_flight() == 0).await;
+    let snapshot = front.balancers.get("chat").unwrap().snapshot().unwrap();
+    assert!(snapshot.all_instances().all(|state| state.load() > 0), "it counts as a failure");
 }

@@ -63,16 +63,19 @@ impl Call<'_> {
             };
             let again = match &answer {
                 Ok(answered) => retry.repeats(answered.response.status()),
-                // Nothing was sent that could come to something; or it was, and broke off.
+                // Nothing was sent that could come to something; or it was, and broke off or took too long.
                 Err(error) => {
-                    error.call_error().is_some_and(|attempt| attempt.outcome() != Outcome::Cancelled)
+                    error.is_timeout()
+                        || error.call_error().is_some_and(|attempt| attempt.outcome() != Outcome::Cancelled)
                 }
             };
             // A body that was read of is gone.
             if !again || home.take().is_none() || !self.is_paid_for() {
                 return answer;
             }
-            drop(answer);
+            if let Ok(answered) = answer {
+                give_up(answered);
+            }
             repetition += 1;
             let pause = retry.pause(repetition);
             if !pause.is_zero() {
@@ -159,6 +162,13 @@ impl Call<'_> {
             Err(never) => match never {},
         }
     }
+}
+
+/// Ends the attempt of an answer that nobody gets. It was one all the same, for policies, outlier detection and meters.
+fn give_up(answered: Answered<Response<Incoming>>) {
+    let Answered { response, mut lease, .. } = answered;
+    lease.hear(response.headers());
+    lease.complete(outcome_of(response.status(), response.headers()));
 }
 
 /// A websocket begins as a request by `http`, which is what connectors know.

@@ -40,7 +40,7 @@ use crate::client::returning::Returning;
 use crate::client::tower::failure_of;
 use crate::random::Random;
 use crate::wall::WallClock;
-use crate::{LoadBalancer, LoadBalancers, TrackedBody};
+use crate::{Failure, LoadBalancer, LoadBalancers, Outcome, TrackedBody};
 use attempt::Call;
 use trouble::{Refused, refused};
 
@@ -261,7 +261,10 @@ fn respond(
             GatewayBody::text("")
         }
         // Another protocol, for which nobody asked.
-        Some((None, _)) => return Err(StatusCode::BAD_GATEWAY.into()),
+        Some((None, _)) => {
+            lease.complete(Outcome::Failure(Failure::Other));
+            return Err(StatusCode::BAD_GATEWAY.into());
+        }
     };
     if let Some(sticky) = &balancer.calls().instance_cookie {
         sticky::set(sticky, &onward, &instance, &mut head.headers);
