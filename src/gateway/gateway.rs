@@ -96,7 +96,7 @@ impl Gateway {
     }
 
     /// A service of tower, for a server of your own: `axum::Router::fallback_service` takes it. Put a [`PeerAddress`] into the
-    /// extensions of requests, else nobody is told who the client is.
+    /// extensions of requests, else nobody is told who the client is, and a [`PeerScheme`] if your server speaks TLS.
     pub fn into_service(self) -> GatewayService {
         GatewayService { proxy: self.proxy, tunnels: Arc::default() }
     }
@@ -169,6 +169,46 @@ impl GatewayBuilder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerAddress(pub SocketAddr);
 
+/// Whether the client came by TLS, in the extensions of a request that a [`GatewayService`] gets (default: without). What the
+/// request says of its scheme itself does not count, since the client writes it.
+///
+/// It goes into `X-Forwarded-Proto`, `X-Forwarded-Port` and `Forwarded`, and decides whether the cookie of a sticky session
+/// is `Secure`.
+///
+/// ```
+/// use evenkeel::gateway::{PeerAddress, PeerScheme};
+///
+/// # fn of(mut request: http::Request<()>, peer: std::net::SocketAddr) -> http::Request<()> {
+/// // In a server that accepted the connection by TLS:
+/// request.extensions_mut().insert(PeerAddress(peer));
+/// request.extensions_mut().insert(PeerScheme::Https);
+/// # request }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PeerScheme {
+    /// Without TLS.
+    #[default]
+    Http,
+    /// By TLS.
+    Https,
+}
+
+/// What the server in front knows of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer {
+    pub(super) address: Option<SocketAddr>,
+    pub(super) scheme: PeerScheme,
+}
+
+impl PeerScheme {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+}
+
 /// A [`Gateway`] as a service of tower: it is always ready, and never fails, since every refusal is an answer.
 #[derive(Clone)]
 pub struct GatewayService {
@@ -190,7 +230,11 @@ where
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let Self { proxy, tunnels } = self.clone();
-        let peer = request.extensions().get().map(|PeerAddress(peer)| *peer);
+        let extensions = request.extensions();
+        let peer = Peer {
+            address: extensions.get().map(|PeerAddress(address)| *address),
+            scheme: extensions.get().copied().unwrap_or_default(),
+        };
         let request = request.map(RequestBody::of);
         Box::pin(async move { Ok(proxy.handle(request, peer, &tunnels).await) })
     }

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
+use super::gateway::{Peer, PeerScheme};
 use super::proxy::{Proxy, RequestBody, Tunnels};
 
 /// How long a client may take to send the head of a request, its first byte included: who holds a connection without a word
@@ -148,11 +149,12 @@ impl Server {
                 }
                 () = told(&mut drain) => return,
             }
+            let peer = Peer { address: Some(peer), scheme: PeerScheme::Http };
             let service = service_fn(move |request: hyper::Request<Incoming>| {
                 let (proxy, tunnels) = (Arc::clone(&proxy), Arc::clone(&tunnels));
                 async move {
                     let request = request.map(RequestBody::Incoming);
-                    Ok::<_, Infallible>(proxy.handle(request, Some(peer), &tunnels).await)
+                    Ok::<_, Infallible>(proxy.handle(request, peer, &tunnels).await)
                 }
             });
             let mut builder = auto::Builder::new(TokioExecutor::new());

@@ -12,7 +12,6 @@ mod trouble;
 mod tunnel;
 mod view;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +25,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::client::legacy;
 
 use super::filter::Draft;
+use super::gateway::{Peer, PeerScheme};
 use super::pattern::Variables;
 use super::predicate::Asked;
 use super::route::Route;
@@ -114,7 +114,7 @@ impl Proxy {
     pub(super) async fn handle(
         &self,
         request: Request<RequestBody>,
-        peer: Option<SocketAddr>,
+        peer: Peer,
         tunnels: &Arc<Tunnels>,
     ) -> Response<GatewayBody> {
         let uri = request.uri().clone();
@@ -133,7 +133,7 @@ impl Proxy {
     async fn exchange(
         &self,
         request: Request<RequestBody>,
-        peer: Option<SocketAddr>,
+        peer: Peer,
         tunnels: &Arc<Tunnels>,
     ) -> Result<Response<GatewayBody>, Refused> {
         let table = self.table.load_full();
@@ -145,7 +145,7 @@ impl Proxy {
             query: parts.uri.query(),
             headers: &parts.headers,
             host: &host,
-            peer: peer.map(|peer| peer.ip().to_canonical()),
+            peer: peer.address.map(|address| address.ip().to_canonical()),
         };
         let Some(route) = table.routes.find(&asked, &self.random) else {
             return Err(StatusCode::NOT_FOUND.into());
@@ -194,7 +194,7 @@ fn onward(
     route: &Route,
     settings: &GatewaySettings,
     mut parts: Parts,
-    (host, peer): (&str, Option<SocketAddr>),
+    (host, peer): (&str, Peer),
     variables: Variables,
 ) -> Result<Onward, Refused> {
     let unfit = |_| Refused::from(StatusCode::BAD_REQUEST);
@@ -225,12 +225,19 @@ fn onward(
         parts.uri.path_and_query().cloned()
     };
     let target = Uri::from(target.unwrap_or(PathAndQuery::from_static("/")));
-    let trusted = forwarded::is_trusted(settings, peer);
+    // What the client wrote was looked at; a variable or a cut can make dots of it again.
+    if route.changes_target && check::leads_out(target.path()) {
+        return Err(StatusCode::BAD_REQUEST.into());
+    }
+    let trusted = forwarded::is_trusted(settings, peer.address);
     let first =
         |value: &HeaderValue| value.to_str().is_ok_and(|value| value.split(',').next() == Some("https"));
-    let scheme = parts.uri.scheme_str().filter(|scheme| *scheme == "https").unwrap_or("http");
-    let secure = scheme == "https" || (trusted && parts.headers.get("x-forwarded-proto").is_some_and(first));
-    let seen = forwarded::Seen { peer, host, scheme, path: parts.uri.path(), sent: target.path() };
+    // Not that of the request's target: the client writes it.
+    let scheme = peer.scheme.as_str();
+    let secure = peer.scheme == PeerScheme::Https
+        || (trusted && parts.headers.get("x-forwarded-proto").is_some_and(first));
+    let seen =
+        forwarded::Seen { peer: peer.address, host, scheme, path: parts.uri.path(), sent: target.path() };
     forwarded::add(settings, seen, &mut parts.headers);
     if websocket.is_some() {
         headers::ask_for_websocket(&mut parts.headers);
