@@ -2,6 +2,8 @@
 #![cfg(feature = "gateway")]
 #![allow(missing_docs)]
 
+#[path = "gateway/address.rs"]
+mod address;
 #[path = "gateway/cases.rs"]
 mod cases;
 #[path = "gateway/common.rs"]

@@ -62,10 +62,11 @@ impl Gateway {
         Arc::clone(&self.proxy.table.load().routes)
     }
 
-    /// Puts other routes in force for the requests to come; those on their way go on, and connections are kept.
+    /// Puts other routes in force for the requests to come; those on their way go on, and connections are kept, as is what
+    /// is known of instances and addresses.
     pub fn set_routes(&self, routes: Routes) {
         let before = self.proxy.table.load();
-        let table = Table::new(Arc::new(routes), before.settings().clone(), Some(&before));
+        let table = self.table(routes, before.settings().clone(), &before);
         self.proxy.table.store(Arc::new(table));
     }
 
@@ -77,8 +78,12 @@ impl Gateway {
         let routes = Routes::from_properties(properties)?;
         let settings = GatewaySettings::from_properties(properties)?;
         let before = self.proxy.table.load();
-        self.proxy.table.store(Arc::new(Table::new(Arc::new(routes), settings, Some(&before))));
+        self.proxy.table.store(Arc::new(self.table(routes, settings, &before)));
         Ok(())
+    }
+
+    fn table(&self, routes: Routes, settings: GatewaySettings, before: &Table) -> Table {
+        Table::new(Arc::new(routes), settings, &self.proxy.balancers, Some(before))
     }
 
     /// The balancers behind it.
@@ -151,7 +156,7 @@ impl GatewayBuilder {
 
     /// The gateway. Connections are made at the first requests.
     pub fn build(self) -> Gateway {
-        let table = Table::new(Arc::new(self.routes), self.settings, None);
+        let table = Table::new(Arc::new(self.routes), self.settings, &self.balancers, None);
         Gateway {
             proxy: Arc::new(Proxy {
                 balancers: self.balancers,

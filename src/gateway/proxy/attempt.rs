@@ -32,6 +32,8 @@ pub(super) type Answer = Result<Answered<Response<Incoming>>, CallError<Attempt>
 pub(super) struct Call<'a> {
     pub(super) balancers: &'a LoadBalancers,
     pub(super) balancer: &'a LoadBalancer,
+    /// What stands in the URL at the service.
+    pub(super) name: &'a str,
     pub(super) pools: &'a Pools<Arc<Wire>>,
     pub(super) http: &'a legacy::Builder,
     pub(super) dial: &'a Dial,
@@ -92,8 +94,7 @@ impl Call<'_> {
 
     async fn attempts(&self, home: &Home<RequestBody>, tried: &mut Tried) -> Answer {
         let calls = self.balancer.calls();
-        let service = self.balancer.service_id().as_str();
-        let view = View::new(self.parts, self.target, self.scheme, service, self.route);
+        let view = View::new(self.parts, self.target, self.scheme, self.name, self.route);
         let before = tried.clone();
         let request = Request::of(&view).with_tried(&before);
         let send = |choice: &Choice, _attempt: u32| {

@@ -1,5 +1,6 @@
 //! What a gateway does with one request.
 
+mod addresses;
 mod answer;
 mod attempt;
 mod body;
@@ -41,6 +42,7 @@ use crate::client::tower::failure_of;
 use crate::random::Random;
 use crate::wall::WallClock;
 use crate::{Failure, LoadBalancer, LoadBalancers, Outcome, TrackedBody};
+use addresses::Addresses;
 use attempt::Call;
 use trouble::{Refused, refused};
 
@@ -69,13 +71,19 @@ pub(super) struct Proxy {
 pub(super) struct Table {
     pub(super) routes: Arc<Routes>,
     settings: GatewaySettings,
+    addresses: Addresses,
     /// The clients, by the connect time-out that they were made with.
     pools: Vec<(Option<Duration>, Clients)>,
 }
 
 impl Table {
-    /// A table that keeps the connections of the one before.
-    pub(super) fn new(routes: Arc<Routes>, settings: GatewaySettings, before: Option<&Self>) -> Self {
+    /// A table that keeps the connections of the one before, and what is known of its addresses.
+    pub(super) fn new(
+        routes: Arc<Routes>,
+        settings: GatewaySettings,
+        balancers: &LoadBalancers,
+        before: Option<&Self>,
+    ) -> Self {
         let mut pools: Vec<(Option<Duration>, Clients)> = Vec::new();
         for limit in routes.all().map(|route| connect_timeout(route, &settings)) {
             if !pools.iter().any(|(there, _)| *there == limit) {
@@ -83,7 +91,10 @@ impl Table {
                 pools.push((limit, kept));
             }
         }
-        Self { routes, settings, pools }
+        let none = Addresses::default();
+        let known = before.map_or(&none, |before| &before.addresses);
+        let addresses = Addresses::new(&routes, balancers, known);
+        Self { routes, settings, addresses, pools }
     }
 
     fn pools(&self, limit: Option<Duration>) -> Option<&Clients> {
@@ -155,12 +166,13 @@ impl Proxy {
         }
         let variables = route.variables(&asked);
         let onward = onward(route, &table.settings, parts, (&host, peer), variables)?;
-        let (balancer, scheme) = self.balancer(route)?;
+        let Aimed { balancer, name, scheme } = self.upstream(&table, route)?;
         let limit = connect_timeout(route, &table.settings);
         let Some(pools) = table.pools(limit) else { return Err(StatusCode::NOT_FOUND.into()) };
         let call = Call {
             balancers: &self.balancers,
             balancer: &balancer,
+            name: name.unwrap_or(balancer.service_id().as_str()),
             pools,
             http: &self.http,
             dial: &self.dial,
@@ -178,15 +190,28 @@ impl Proxy {
         respond(route, &balancer, onward, answered, tunnels)
     }
 
-    fn balancer(&self, route: &Route) -> Result<(LoadBalancer, &'static str), Refused> {
+    fn upstream<'a>(&self, table: &Table, route: &'a Route) -> Result<Aimed<'a>, Refused> {
+        let unavailable = StatusCode::SERVICE_UNAVAILABLE;
         match &route.upstream {
             Upstream::Service { service, scheme } => match self.balancers.get(service.as_str()) {
-                Ok(balancer) => Ok((balancer, scheme)),
-                Err(error) => Err(Refused::new(StatusCode::SERVICE_UNAVAILABLE, route, &error)),
+                Ok(balancer) => Ok(Aimed { balancer, name: None, scheme }),
+                Err(error) => Err(Refused::new(unavailable, route, &error)),
             },
-            Upstream::Address { balancer, scheme } => Ok((balancer.clone(), scheme)),
+            Upstream::Address { address, scheme } => {
+                let balancer = table.addresses.balancer(address, &self.balancers);
+                let balancer = balancer.ok_or(Refused::from(unavailable))?;
+                Ok(Aimed { balancer, name: Some(address.instance.id()), scheme })
+            }
         }
     }
+}
+
+/// Where a route leads.
+struct Aimed<'a> {
+    balancer: LoadBalancer,
+    /// In place of the service in URLs: host and port of an address.
+    name: Option<&'a str>,
+    scheme: &'static str,
 }
 
 /// The request as it is to be sent: filters, headers of the connection, `X-Forwarded-*`, the host.
