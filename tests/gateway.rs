@@ -14,6 +14,8 @@ mod drain;
 mod filters;
 #[path = "gateway/forwarded.rs"]
 mod forwarded;
+#[path = "gateway/host.rs"]
+mod host;
 #[path = "gateway/hostile.rs"]
 mod hostile;
 #[path = "gateway/lease.rs"]

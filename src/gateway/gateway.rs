@@ -39,6 +39,7 @@ pub struct GatewayBuilder {
     settings: GatewaySettings,
     seed: Option<u64>,
     http: legacy::Builder,
+    http2_only: bool,
     dial: Dial,
 }
 
@@ -53,6 +54,7 @@ impl Gateway {
             settings: GatewaySettings::default(),
             seed: None,
             http,
+            http2_only: false,
             dial: Dial::default(),
         }
     }
@@ -151,6 +153,7 @@ impl GatewayBuilder {
     #[must_use]
     pub fn http2_only(mut self, yes: bool) -> Self {
         self.http.http2_only(yes);
+        self.http2_only = yes;
         self
     }
 
@@ -164,6 +167,7 @@ impl GatewayBuilder {
                 random: Random::new(self.seed),
                 clock: WallClock::default(),
                 http: self.http,
+                http2_only: self.http2_only,
                 dial: self.dial,
             }),
         }

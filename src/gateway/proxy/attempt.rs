@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::HOST;
 use http::request::Parts;
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, Response, Uri};
@@ -36,6 +37,7 @@ pub(super) struct Call<'a> {
     pub(super) name: &'a str,
     pub(super) pools: &'a Pools<Arc<Wire>>,
     pub(super) http: &'a legacy::Builder,
+    pub(super) http2_only: bool,
     pub(super) dial: &'a Dial,
     /// The method and the headers as they are to be sent.
     pub(super) parts: &'a Parts,
@@ -131,6 +133,13 @@ impl Call<'_> {
             let url = transformers.apply(calls, outgoing, &choice.instance());
             uri = Uri::try_from(&url).map_err(|error| Attempt::Uri(format!("{url:?} is no URI: {error}")))?;
         }
+        // By TLS either version may be negotiated.
+        if self.http2_only || uri.scheme() == Some(&Scheme::HTTPS) {
+            uri = with_host(uri, &headers)?;
+        }
+        if self.http2_only {
+            headers.remove(HOST);
+        }
         headers::frame(&mut headers, &body);
         let mut request = http::Request::new(body);
         *request.method_mut() = self.parts.method.clone();
@@ -156,13 +165,24 @@ impl Call<'_> {
     fn client(&self, choice: &Choice) -> Arc<Wire> {
         let made = self.pools.client(self.balancers, self.balancer, choice.state(), |limit| {
             let limit = self.connect_timeout.unwrap_or(limit);
-            Ok::<_, Infallible>(Arc::new(self.http.build(self.dial.within(limit))))
+            let dial = self.dial.within(limit).to(choice.state().authority());
+            Ok::<_, Infallible>(Arc::new(self.http.build(dial)))
         });
         match made {
             Ok(client) => client,
             Err(never) => match never {},
         }
     }
+}
+
+/// The URI with the host that the instance is to see, if that is not its own. Over HTTP/2 the URI says it; the connector knows
+/// where the instance is.
+fn with_host(uri: Uri, headers: &HeaderMap) -> Result<Uri, Attempt> {
+    let Some(host) = headers.get(HOST).filter(|host| !host.is_empty()) else { return Ok(uri) };
+    let authority = Authority::try_from(host.as_bytes()).ok().filter(|host| !host.as_str().contains('@'));
+    let mut parts = uri.into_parts();
+    parts.authority = Some(authority.ok_or_else(|| Attempt::Uri(format!("{host:?} is no host")))?);
+    Uri::from_parts(parts).map_err(|error| Attempt::Uri(error.to_string()))
 }
 
 /// Ends the attempt of an answer that nobody gets. It was one all the same, for policies, outlier detection and meters.

@@ -64,6 +64,8 @@ pub(super) struct Proxy {
     pub(super) random: Random,
     pub(super) clock: WallClock,
     pub(super) http: legacy::Builder,
+    /// Whether instances are spoken to by HTTP/2 from the first byte.
+    pub(super) http2_only: bool,
     pub(super) dial: Dial,
 }
 
@@ -175,6 +177,7 @@ impl Proxy {
             name: name.unwrap_or(balancer.service_id().as_str()),
             pools,
             http: &self.http,
+            http2_only: self.http2_only,
             dial: &self.dial,
             parts: &onward.parts,
             target: &onward.target,
