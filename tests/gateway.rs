@@ -27,6 +27,8 @@ mod net;
 mod retry;
 #[path = "gateway/service.rs"]
 mod service;
+#[path = "gateway/slow.rs"]
+mod slow;
 #[path = "gateway/streaming.rs"]
 mod streaming;
 #[path = "gateway/trouble.rs"]
