@@ -2,6 +2,8 @@
 #![cfg(feature = "gateway")]
 #![allow(missing_docs)]
 
+#[path = "gateway/address.rs"]
+mod address;
 #[path = "gateway/cases.rs"]
 mod cases;
 #[path = "gateway/common.rs"]
@@ -12,6 +14,8 @@ mod drain;
 mod filters;
 #[path = "gateway/forwarded.rs"]
 mod forwarded;
+#[path = "gateway/host.rs"]
+mod host;
 #[path = "gateway/hostile.rs"]
 mod hostile;
 #[path = "gateway/lease.rs"]
@@ -23,6 +27,8 @@ mod net;
 mod retry;
 #[path = "gateway/service.rs"]
 mod service;
+#[path = "gateway/slow.rs"]
+mod slow;
 #[path = "gateway/streaming.rs"]
 mod streaming;
 #[path = "gateway/trouble.rs"]

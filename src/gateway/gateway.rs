@@ -39,6 +39,7 @@ pub struct GatewayBuilder {
     settings: GatewaySettings,
     seed: Option<u64>,
     http: legacy::Builder,
+    http2_only: bool,
     dial: Dial,
 }
 
@@ -53,6 +54,7 @@ impl Gateway {
             settings: GatewaySettings::default(),
             seed: None,
             http,
+            http2_only: false,
             dial: Dial::default(),
         }
     }
@@ -62,10 +64,11 @@ impl Gateway {
         Arc::clone(&self.proxy.table.load().routes)
     }
 
-    /// Puts other routes in force for the requests to come; those on their way go on, and connections are kept.
+    /// Puts other routes in force for the requests to come; those on their way go on, and connections are kept, as is what
+    /// is known of instances and addresses.
     pub fn set_routes(&self, routes: Routes) {
         let before = self.proxy.table.load();
-        let table = Table::new(Arc::new(routes), before.settings().clone(), Some(&before));
+        let table = self.table(routes, before.settings().clone(), &before);
         self.proxy.table.store(Arc::new(table));
     }
 
@@ -77,8 +80,12 @@ impl Gateway {
         let routes = Routes::from_properties(properties)?;
         let settings = GatewaySettings::from_properties(properties)?;
         let before = self.proxy.table.load();
-        self.proxy.table.store(Arc::new(Table::new(Arc::new(routes), settings, Some(&before))));
+        self.proxy.table.store(Arc::new(self.table(routes, settings, &before)));
         Ok(())
+    }
+
+    fn table(&self, routes: Routes, settings: GatewaySettings, before: &Table) -> Table {
+        Table::new(Arc::new(routes), settings, &self.proxy.balancers, Some(before))
     }
 
     /// The balancers behind it.
@@ -96,7 +103,7 @@ impl Gateway {
     }
 
     /// A service of tower, for a server of your own: `axum::Router::fallback_service` takes it. Put a [`PeerAddress`] into the
-    /// extensions of requests, else nobody is told who the client is.
+    /// extensions of requests, else nobody is told who the client is, and a [`PeerScheme`] if your server speaks TLS.
     pub fn into_service(self) -> GatewayService {
         GatewayService { proxy: self.proxy, tunnels: Arc::default() }
     }
@@ -146,12 +153,13 @@ impl GatewayBuilder {
     #[must_use]
     pub fn http2_only(mut self, yes: bool) -> Self {
         self.http.http2_only(yes);
+        self.http2_only = yes;
         self
     }
 
     /// The gateway. Connections are made at the first requests.
     pub fn build(self) -> Gateway {
-        let table = Table::new(Arc::new(self.routes), self.settings, None);
+        let table = Table::new(Arc::new(self.routes), self.settings, &self.balancers, None);
         Gateway {
             proxy: Arc::new(Proxy {
                 balancers: self.balancers,
@@ -159,6 +167,7 @@ impl GatewayBuilder {
                 random: Random::new(self.seed),
                 clock: WallClock::default(),
                 http: self.http,
+                http2_only: self.http2_only,
                 dial: self.dial,
             }),
         }
@@ -168,6 +177,46 @@ impl GatewayBuilder {
 /// The address of the client, in the extensions of a request that a [`GatewayService`] gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerAddress(pub SocketAddr);
+
+/// Whether the client came by TLS, in the extensions of a request that a [`GatewayService`] gets (default: without). What the
+/// request says of its scheme itself does not count, since the client writes it.
+///
+/// It goes into `X-Forwarded-Proto`, `X-Forwarded-Port` and `Forwarded`, and decides whether the cookie of a sticky session
+/// is `Secure`.
+///
+/// ```
+/// use evenkeel::gateway::{PeerAddress, PeerScheme};
+///
+/// # fn of(mut request: http::Request<()>, peer: std::net::SocketAddr) -> http::Request<()> {
+/// // In a server that accepted the connection by TLS:
+/// request.extensions_mut().insert(PeerAddress(peer));
+/// request.extensions_mut().insert(PeerScheme::Https);
+/// # request }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PeerScheme {
+    /// Without TLS.
+    #[default]
+    Http,
+    /// By TLS.
+    Https,
+}
+
+/// What the server in front knows of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer {
+    pub(super) address: Option<SocketAddr>,
+    pub(super) scheme: PeerScheme,
+}
+
+impl PeerScheme {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+}
 
 /// A [`Gateway`] as a service of tower: it is always ready, and never fails, since every refusal is an answer.
 #[derive(Clone)]
@@ -190,7 +239,11 @@ where
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let Self { proxy, tunnels } = self.clone();
-        let peer = request.extensions().get().map(|PeerAddress(peer)| *peer);
+        let extensions = request.extensions();
+        let peer = Peer {
+            address: extensions.get().map(|PeerAddress(address)| *address),
+            scheme: extensions.get().copied().unwrap_or_default(),
+        };
         let request = request.map(RequestBody::of);
         Box::pin(async move { Ok(proxy.handle(request, peer, &tunnels).await) })
     }

@@ -38,7 +38,7 @@ mod tests;
 mod uri;
 
 pub use definition::RouteDefinition;
-pub use gateway::{Gateway, GatewayBuilder, GatewayService, PeerAddress};
+pub use gateway::{Gateway, GatewayBuilder, GatewayService, PeerAddress, PeerScheme};
 pub use proxy::GatewayBody;
 pub use routes::Routes;
 pub use serve::{Drained, GatewayHandle};

@@ -11,16 +11,28 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
+use super::gateway::{Peer, PeerScheme};
 use super::proxy::{Proxy, RequestBody, Tunnels};
 
-/// How long a client may take to send the head of a request, its first byte included: who holds a connection without a word
-/// costs as much as one who works.
+/// How long a client may take to the bytes that tell the version of HTTP, and then to the head of a request by HTTP/1.1: who
+/// holds a connection without a word costs as much as one who works.
 const HEAD: Duration = Duration::from_secs(30);
+
+/// How often a connection of HTTP/2 is asked whether its client is still there, and how long the answer may take. Without a
+/// stream there is nothing else that would tell.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+
+/// What a connection of HTTP/2 begins with (RFC 9113, 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// How much is read at once to tell whether a connection begins with that: most heads are no longer.
+const BEGINNING: usize = 1024;
 
 /// The pause after a connection that could not be taken, as when there are no more file descriptors: the next try at once
 /// would fail as well.
@@ -138,26 +150,29 @@ impl Server {
         let (proxy, tunnels, mut drain) =
             (Arc::clone(&self.proxy), Arc::clone(&self.tunnels), self.drain.clone());
         async move {
+            let mut stream = stream;
             let _ = stream.set_nodelay(true);
-            let mut first = [0];
-            tokio::select! {
-                first = timeout(HEAD, stream.peek(&mut first)) => {
-                    if !matches!(first, Ok(Ok(1..))) {
-                        return;
-                    }
-                }
+            let begun = tokio::select! {
+                begun = timeout(HEAD, beginning(&mut stream)) => begun,
                 () = told(&mut drain) => return,
-            }
+            };
+            let Ok(Ok(begun)) = begun else { return };
+            let peer = Peer { address: Some(peer), scheme: PeerScheme::Http };
             let service = service_fn(move |request: hyper::Request<Incoming>| {
                 let (proxy, tunnels) = (Arc::clone(&proxy), Arc::clone(&tunnels));
                 async move {
                     let request = request.map(RequestBody::Incoming);
-                    Ok::<_, Infallible>(proxy.handle(request, Some(peer), &tunnels).await)
+                    Ok::<_, Infallible>(proxy.handle(request, peer, &tunnels).await)
                 }
             });
             let mut builder = auto::Builder::new(TokioExecutor::new());
             builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
-            builder.http2().timer(TokioTimer::new());
+            let mut http2 = builder.http2();
+            http2.timer(TokioTimer::new());
+            http2.keep_alive_interval(KEEP_ALIVE).keep_alive_timeout(KEEP_ALIVE);
+            // What was read comes first.
+            let (rest, write) = stream.into_split();
+            let stream = tokio::io::join(io::Cursor::new(begun).chain(rest), write);
             let serving = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
             tokio::pin!(serving);
             // However it ends: the client is gone.
@@ -168,6 +183,20 @@ impl Server {
             let _ = serving.await;
         }
     }
+}
+
+/// The first bytes of a connection, as many as tell the version of HTTP.
+///
+/// # Errors
+/// It broke, or ended before that.
+async fn beginning(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(BEGINNING);
+    while bytes.len() < PREFACE.len() && PREFACE.starts_with(&bytes) {
+        if stream.read_buf(&mut bytes).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(bytes)
 }
 
 /// Waits until the drain begins; it does too when the handle is gone.

@@ -1,8 +1,9 @@
 //! Where a route leads.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use crate::{LoadBalancer, ServiceId, ServiceInstance};
+use crate::{ServiceId, ServiceInstance};
 
 /// Where a route leads.
 #[derive(Clone, Debug)]
@@ -10,16 +11,24 @@ pub(super) enum Upstream {
     /// To an instance of a service. The scheme says what the request asks for: `lb`, or one within (`lb:ws`).
     Service { service: ServiceId, scheme: &'static str },
     /// To an address.
-    Address { balancer: LoadBalancer, scheme: &'static str },
+    Address { address: Arc<Address>, scheme: &'static str },
+}
+
+/// An address, as a service of one instance.
+#[derive(Debug)]
+pub(super) struct Address {
+    pub(super) id: ServiceId,
+    /// Its id is the authority as it is written.
+    pub(super) instance: ServiceInstance,
 }
 
 /// What a URI may be.
 pub(super) const ALLOWED: &str =
     "lb://service, lb:ws://service (also http, https, wss), or http(s)://host:port, ws(s)://host:port";
 
-/// The balancers of addresses: one for each, however many routes lead there, since they share its connections.
+/// The addresses: one for each, however many routes lead there, since they share its connections.
 #[derive(Debug, Default)]
-pub(super) struct Addresses(HashMap<String, LoadBalancer>);
+pub(super) struct Addresses(HashMap<String, Arc<Address>>);
 
 impl Upstream {
     /// Reads the URI of a route, and says whether it has a path, which is not used.
@@ -50,8 +59,8 @@ impl Upstream {
             .ok_or_else(|| format!("{outer} is no scheme of a route"))?;
         let rest = rest.strip_prefix("//").ok_or("it names no host")?;
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-        let balancer = addresses.balancer(scheme, authority)?;
-        Ok((Self::Address { balancer, scheme }, !matches!(path, "" | "/")))
+        let address = addresses.address(scheme, authority)?;
+        Ok((Self::Address { address, scheme }, !matches!(path, "" | "/")))
     }
 }
 
@@ -64,7 +73,7 @@ fn nested(rest: &str) -> Option<(&str, &str)> {
 }
 
 impl Addresses {
-    fn balancer(&mut self, scheme: &'static str, authority: &str) -> Result<LoadBalancer, String> {
+    fn address(&mut self, scheme: &'static str, authority: &str) -> Result<Arc<Address>, String> {
         if authority.contains('@') {
             return Err("it holds a user, which is not sent".to_owned());
         }
@@ -81,16 +90,17 @@ impl Addresses {
         let secure = matches!(scheme, "https" | "wss");
         let name = format!("{}:{}", if secure { "https" } else { "http" }, authority.to_ascii_lowercase());
         if let Some(there) = self.0.get(&name) {
-            return Ok(there.clone());
+            return Ok(Arc::clone(there));
         }
         let mut instance = ServiceInstance::builder(host).id(authority).secure(secure);
         if let Some(port) = port {
             instance = instance.port(port);
         }
         let instance = instance.build().map_err(|error| error.to_string())?;
-        let balancer = LoadBalancer::fixed(name.as_str(), [instance]).map_err(|error| error.to_string())?;
-        self.0.insert(name, balancer.clone());
-        Ok(balancer)
+        let id = ServiceId::new(&name).map_err(|error| error.to_string())?;
+        let address = Arc::new(Address { id, instance });
+        self.0.insert(name, Arc::clone(&address));
+        Ok(address)
     }
 }
 
@@ -118,8 +128,8 @@ mod tests {
             ("HTTPS://Api.test", "https:api.test https"),
             ("ws://[::1]:9000/", "http:[::1]:9000 ws"),
         ] {
-            let Ok((Upstream::Address { balancer, scheme }, false)) = parse(text) else { panic!("{text}") };
-            assert_eq!(format!("{} {scheme}", balancer.service_id()), wanted);
+            let Ok((Upstream::Address { address, scheme }, false)) = parse(text) else { panic!("{text}") };
+            assert_eq!(format!("{} {scheme}", address.id), wanted);
         }
         assert!(parse("lb://orders/x").unwrap().1 && parse("http://a.test/x").unwrap().1);
     }
@@ -146,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn one_address_has_one_balancer() {
+    fn one_address_is_one_service() {
         let mut addresses = Addresses::default();
         for text in ["http://a.test:80", "HTTP://A.test:80", "ws://a.test:80"] {
             Upstream::parse(text, &mut addresses).unwrap();

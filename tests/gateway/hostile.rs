@@ -39,6 +39,35 @@ async fn requests_that_no_route_could_be_right_for_are_refused() {
 }
 
 #[tokio::test]
+async fn dots_that_a_filter_makes_are_refused_too() {
+    let server = Server::start(ok("")).await;
+    let yaml = "
+evenkeel.gateway.routes:
+  - {id: set, uri: 'lb://orders', predicates: ['Path=/json/{name}.json'], filters: ['SetPath=/public/{name}']}
+  - {id: cut, uri: 'lb://orders', predicates: ['Path=/cut/**'], filters: ['RewritePath=/cut/x(?<rest>.*), /$\\{rest}']}
+  - {id: join, uri: 'lb://orders', predicates: ['Path=/join/**'], filters: ['RewritePath=-, ']}
+";
+    let front = front(yaml, &[("orders", vec![server.instance("a")])]).await;
+    for (target, status) in [
+        ("/json/...json", 400),
+        ("/json/%2e%2e.json", 400),
+        ("/json/..%2fa.json", 400),
+        ("/json/..%5ca.json", 400),
+        ("/cut/x../private", 400),
+        ("/cut/x%2e%2E/private", 400),
+        ("/cut/x..", 400),
+        ("/join/.-./private", 400),
+        ("/join/%2-e./private", 400),
+        ("/json/a.json", 200),
+        ("/json/..a.json", 200),
+        ("/cut/xa..b/c", 200),
+    ] {
+        assert_eq!(get(front.address, target).await.status, status, "{target}");
+    }
+    assert_eq!(server.lines(), ["GET /public/a", "GET /public/..a", "GET /a..b/c"]);
+}
+
+#[tokio::test]
 async fn a_request_with_two_ends_never_arrives_as_two() {
     let server = Server::start(ok("")).await;
     let front = one_route(vec![server.instance("a")]).await;

@@ -87,3 +87,38 @@ async fn case_023_a_body_that_was_read_is_not_sent_again() {
     let front = filtered(&["Retry=3, 500, POST"], vec![server.instance("a")]).await;
     assert_eq!((post(&front, "").await, server.served()), (200, 2));
 }
+
+#[tokio::test]
+async fn an_answer_that_is_given_up_for_another_one_counts_as_what_it_was() {
+    let (bad, good) = (Server::start(status(500, "")).await, Server::start(ok("")).await);
+    let yaml = "
+evenkeel.outlier-detection: {enabled: true, consecutive-errors: 2}
+evenkeel.retry.max-retries-on-next-service-instance: 0
+evenkeel.gateway.routes: [{id: r, uri: 'lb://orders', filters: [Retry=1]}]
+";
+    let front = front(yaml, &[("orders", vec![bad.instance("a"), good.instance("b")])]).await;
+    for _ in 0..8 {
+        assert_eq!(get(front.address, "/x").await.status, 200);
+    }
+    assert_eq!(bad.served(), 2);
+    let snapshot = front.balancers.get("orders").unwrap().snapshot().unwrap();
+    let ejected = snapshot.all_instances().filter(|state| state.ejected().is_some());
+    assert_eq!(ejected.map(|state| state.instance().id().to_owned()).collect::<Vec<_>>(), ["a"]);
+}
+
+#[tokio::test]
+async fn an_attempt_that_took_too_long_is_repeated_too() {
+    let second = |number: usize| if number == 1 { Act::Hang } else { ok("done") };
+    for retry in [
+        "evenkeel.retry: {per-try-timeout: 100ms, max-retries-on-next-service-instance: 0}",
+        "evenkeel.gateway.httpclient.response-timeout: 100ms",
+    ] {
+        let server = Server::start(by(second)).await;
+        let yaml = format!(
+            "{retry}\nevenkeel.gateway.routes: [{{id: r, uri: 'lb://orders', filters: [Retry=1]}}]\n"
+        );
+        let front = front_of(&yaml, &server).await;
+        let reply = get(front.address, "/x").await;
+        assert_eq!((reply.status, reply.body.as_str(), server.served()), (200, "done", 2), "{retry}");
+    }
+}

@@ -1,6 +1,6 @@
 use evenkeel::LoadBalancers;
 use evenkeel::client::Via;
-use evenkeel::gateway::{Gateway, PeerAddress, RouteDefinition, Routes};
+use evenkeel::gateway::{Gateway, PeerAddress, PeerScheme, RouteDefinition, Routes};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tower::ServiceExt;
@@ -31,6 +31,47 @@ async fn it_is_a_service_of_tower() {
     let heads = server.heads();
     assert_eq!(header(&heads[0], "x-forwarded-for"), None);
     assert_eq!(header(&heads[1], "x-forwarded-for"), Some("10.1.2.3"));
+}
+
+#[tokio::test]
+async fn a_server_of_ones_own_says_whether_it_spoke_tls() {
+    let server = Server::start(ok("")).await;
+    let service = gateway(&server).into_service();
+    for (peer, proto, port) in [
+        (None, "http", "80"),
+        (Some(PeerScheme::Http), "http", "80"),
+        (Some(PeerScheme::Https), "https", "443"),
+    ] {
+        // Whatever the client writes.
+        for scheme in ["http", "https"] {
+            let request = http::Request::get(format!("{scheme}://shop.test/api/x"));
+            let mut request = request.body(Full::new(bytes::Bytes::new())).unwrap();
+            if let Some(peer) = peer {
+                request.extensions_mut().insert(peer);
+            }
+            service.clone().oneshot(request).await.unwrap();
+            let head = server.heads().pop().unwrap();
+            assert_eq!(header(&head, "x-forwarded-proto"), Some(proto), "{peer:?} {scheme}");
+            assert_eq!(header(&head, "x-forwarded-port"), Some(port), "{peer:?} {scheme}");
+            let forwarded = header(&head, "forwarded").unwrap();
+            assert!(forwarded.starts_with(&format!("proto={proto};")), "{forwarded}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_length_that_is_not_that_of_the_body_does_not_go_on() {
+    let server = Server::start(ok("")).await;
+    let service = gateway(&server).into_service();
+    // As behind a layer that took the body, or put another one in its place.
+    for (length, body) in [("40", ""), ("40", "hello"), ("5", "hello")] {
+        let body = Full::new(bytes::Bytes::from(body));
+        let request =
+            http::Request::put("http://shop.test/api/x").header("content-length", length).body(body);
+        let response = service.clone().oneshot(request.unwrap()).await.unwrap();
+        assert_eq!(response.status(), 200);
+    }
+    assert_eq!(server.bodies(), ["", "hello", "hello"]);
 }
 
 #[tokio::test]

@@ -1,5 +1,9 @@
 use std::sync::Arc;
 
+use bytes::Bytes;
+use http_body::Frame;
+use http_body_util::StreamBody;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -10,17 +14,17 @@ use crate::net::{Act, Server, at, eventually, ok};
 #[tokio::test]
 async fn the_first_byte_of_an_answer_passes_before_the_last_is_sent() {
     let gate = Arc::new(Notify::new());
-    let first = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nfirst\r\n";
+    let first = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-sum\r\n\r\n5\r\nfirst\r\n";
     let server =
         Server::start(Act::Parts(first, Arc::clone(&gate), "4\r\nlast\r\n0\r\nx-sum: 7\r\n\r\n")).await;
     let front = one_route(vec![server.instance("a")]).await;
     let mut client = TcpStream::connect(front.address).await.unwrap();
     client.write_all(b"GET /x HTTP/1.1\r\nHost: h\r\nTE: trailers\r\n\r\n").await.unwrap();
     let text = read_until(&mut client, "first").await;
-    assert!(!text.contains("last"));
+    assert!(!text.contains("last") && crate::net::header(&text, "trailer") == Some("x-sum"), "{text}");
     assert_eq!(front.balancers.in_flight(), 1, "the lease lives as long as the body");
     gate.notify_one();
-    read_until(&mut client, "0\r\n").await;
+    read_until(&mut client, "4\r\nlast\r\n0\r\nx-sum: 7\r\n\r\n").await;
     eventually("the end of the lease", || front.balancers.in_flight() == 0).await;
 }
 
@@ -30,14 +34,14 @@ async fn the_first_byte_of_a_request_passes_before_the_last_is_sent() {
     let front = one_route(vec![at(listener.local_addr().unwrap(), "a")]).await;
     let mut client = TcpStream::connect(front.address).await.unwrap();
     client
-        .write_all(b"POST /x HTTP/1.1\r\nHost: h\r\ntransfer-encoding: chunked\r\n\r\n5\r\nfirst\r\n")
+        .write_all(b"POST /x HTTP/1.1\r\nHost: h\r\ntransfer-encoding: chunked\r\ntrailer: x-sum\r\n\r\n5\r\nfirst\r\n")
         .await
         .unwrap();
     let (mut instance, _) = listener.accept().await.unwrap();
     let seen = read_until(&mut instance, "first").await;
     assert!(!seen.contains("last"), "{seen}");
-    client.write_all(b"4\r\nlast\r\n0\r\n\r\n").await.unwrap();
-    read_until(&mut instance, "0\r\n\r\n").await;
+    client.write_all(b"4\r\nlast\r\n0\r\nx-sum: 7\r\n\r\n").await.unwrap();
+    read_until(&mut instance, "4\r\nlast\r\n0\r\nx-sum: 7\r\n\r\n").await;
     instance.write_all(b"HTTP/1.1 201 Created\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
     let answer = read_until(&mut client, "\r\n\r\nok").await;
     assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
@@ -56,6 +60,58 @@ async fn a_length_stays_one_and_a_head_has_no_body() {
     let front = one_route(vec![server.instance("a")]).await;
     let reply = ask(front.address, "HEAD /x HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").await;
     assert_eq!((reply.status, reply.header("content-length"), reply.body.as_str()), (200, Some("7"), ""));
+}
+
+/// A client of HTTP/2 at a gateway.
+async fn http2<B>(address: std::net::SocketAddr) -> hyper::client::conn::http2::SendRequest<B>
+where
+    B: http_body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
+        + Send
+        + Unpin
+        + 'static,
+{
+    let io = TokioIo::new(TcpStream::connect(address).await.unwrap());
+    let (sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+#[tokio::test]
+async fn a_get_of_unknown_length_keeps_its_body() {
+    let server = Server::start(ok("")).await;
+    let front = one_route(vec![server.instance("a")]).await;
+    for method in ["GET", "HEAD", "DELETE"] {
+        let request = format!(
+            "{method} /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+        );
+        assert_eq!(ask(front.address, &request).await.status, 200, "{method}");
+    }
+    // By HTTP/2 there is no length either unless the client says one.
+    let mut sender = http2(front.address).await;
+    let parts = futures_util::stream::iter([Ok::<_, std::io::Error>(Frame::data(Bytes::from("hello")))]);
+    let request = http::Request::get("http://h/x").body(StreamBody::new(parts)).unwrap();
+    assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
+    assert_eq!(server.bodies(), ["hello"; 4]);
+    // One without a body has none.
+    assert_eq!(crate::common::get(front.address, "/x").await.status, 200);
+    let head = server.heads().pop().unwrap();
+    for name in ["transfer-encoding", "content-length"] {
+        assert_eq!(crate::net::header(&head, name), None, "{head}");
+    }
+}
+
+#[tokio::test]
+async fn cookies_of_many_fields_arrive_as_one() {
+    let server = Server::start(ok("")).await;
+    let front = one_route(vec![server.instance("a")]).await;
+    let mut sender = http2(front.address).await;
+    let request = http::Request::get("http://h/x").header("cookie", "a=1").header("cookie", "b=2");
+    let request = request.body(http_body_util::Empty::<Bytes>::new()).unwrap();
+    assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
+    let head = server.heads().pop().unwrap();
+    let cookies: Vec<_> =
+        head.lines().filter(|line| line.to_ascii_lowercase().starts_with("cookie")).collect();
+    assert_eq!(cookies, ["cookie: a=1; b=2"], "{head}");
 }
 
 #[tokio::test]

@@ -61,6 +61,7 @@ async fn an_answer_that_takes_too_long_is_504() {
     for yaml in [
         "evenkeel.gateway.routes: [{id: r, uri: 'lb://orders', metadata: {response-timeout: 50}}]",
         "spring.cloud.gateway: {httpclient.response-timeout: 50ms, routes: [{id: r, uri: 'lb://orders'}]}",
+        "evenkeel: {retry.per-try-timeout: 50ms, gateway.routes: [{id: r, uri: 'lb://orders'}]}",
     ] {
         let server = Server::start(Act::Hang).await;
         let front = front(yaml, &[("orders", vec![server.instance("a")])]).await;

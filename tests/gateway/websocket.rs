@@ -101,6 +101,33 @@ async fn a_server_without_websockets_answers_as_it_does() {
 }
 
 #[tokio::test]
+async fn one_with_a_body_is_refused_and_leaves_nothing_for_the_next_request() {
+    let server = Server::start(ok("")).await;
+    let front = front(YAML, &[("chat", vec![server.instance("a")])]).await;
+    let hidden = "GET /hidden HTTP/1.1\r\nHost: h\r\n\r\n";
+    for (lines, body) in [
+        (format!("Content-Length: {}\r\n", hidden.len()), hidden.to_owned()),
+        ("Content-Length: 40\r\n".to_owned(), String::new()),
+        ("Transfer-Encoding: chunked\r\n".to_owned(), format!("{:x}\r\n{hidden}\r\n0\r\n\r\n", hidden.len())),
+    ] {
+        let mut client = TcpStream::connect(front.address).await.unwrap();
+        let head = "GET /ws HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n";
+        client.write_all(format!("{head}{lines}\r\n{body}").as_bytes()).await.unwrap();
+        let answer = read_until(&mut client, "\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{lines}: {answer}");
+    }
+    assert_eq!(server.served(), 0);
+    // A length of nothing is no body.
+    let lines = "Connection: Upgrade, close\r\nUpgrade: websocket\r\nContent-Length: 0\r\n\r\n";
+    let reply = ask(front.address, &format!("GET /ws HTTP/1.1\r\nHost: h\r\n{lines}")).await;
+    assert_eq!(reply.status, 200);
+    for path in ["/ws", "/chat/next"] {
+        assert_eq!(crate::common::get(front.address, path).await.status, 200);
+    }
+    assert_eq!(server.lines(), ["GET /ws", "GET /ws", "GET /next"]);
+}
+
+#[tokio::test]
 async fn a_switch_that_nobody_asked_for_is_a_broken_instance() {
     let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
     let server = Server::start(crate::net::Act::Answer(switch.to_owned())).await;
@@ -108,4 +135,6 @@ async fn a_switch_that_nobody_asked_for_is_a_broken_instance() {
     let reply = crate::common::get(front.address, "/ws").await;
     assert_eq!(reply.status, 502);
     eventually("the end of the lease", || front.balancers.in_flight() == 0).await;
+    let snapshot = front.balancers.get("chat").unwrap().snapshot().unwrap();
+    assert!(snapshot.all_instances().all(|state| state.load() > 0), "it counts as a failure");
 }

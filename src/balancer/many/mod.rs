@@ -1,5 +1,7 @@
 //! One balancer for each service: [`LoadBalancers`].
 
+#[cfg(feature = "gateway")]
+mod address;
 mod builder;
 mod hashing;
 mod live;

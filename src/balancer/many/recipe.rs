@@ -13,6 +13,8 @@ use crate::config::{LiveProperties, LoadBalancerProperties, Properties, StatsPro
 use crate::discovery::{DiscoveryClient, SimpleDiscovery};
 use crate::observe::{Lifecycle, Lifecycles};
 use crate::policy::Policy;
+#[cfg(feature = "gateway")]
+use crate::supplier::Supplier;
 use crate::supplier::{BuildError, OwnFleet, StickySession};
 use crate::wall::WallClock;
 use crate::{ServiceId, SupplierBuilder};
@@ -206,6 +208,15 @@ impl Recipe {
         let fleet = OwnFleet::looked_up(own.as_str(), Arc::clone(&self.discovery)).ok()?;
         fleets.insert(own, fleet.clone());
         Some(fleet)
+    }
+
+    /// What holds for the driver of an address: it has no chain that could say it.
+    #[cfg(feature = "gateway")]
+    pub(super) fn settle_address(&self, supplier: &mut Supplier, properties: &LoadBalancerProperties) {
+        let backoff = &properties.backoff;
+        supplier.settings.back_off = crate::state::BackOff { min: backoff.min, max: backoff.max() };
+        supplier.runtime.clone_from(&self.runtime);
+        supplier.seed = self.seed;
     }
 
     pub(super) fn policy(&self, id: &ServiceId, properties: &LoadBalancerProperties) -> Arc<dyn Policy> {

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::HOST;
 use http::request::Parts;
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, Response, Uri};
@@ -11,9 +12,9 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy;
 use tokio::time::timeout;
 
-use super::Wire;
 use super::body::RequestBody;
 use super::view::View;
+use super::{Wire, headers};
 use crate::balancer::CallSettings;
 use crate::call::{Answered, CallError, Protocol, call_with};
 use crate::choice::outcome_of;
@@ -32,8 +33,11 @@ pub(super) type Answer = Result<Answered<Response<Incoming>>, CallError<Attempt>
 pub(super) struct Call<'a> {
     pub(super) balancers: &'a LoadBalancers,
     pub(super) balancer: &'a LoadBalancer,
+    /// What stands in the URL at the service.
+    pub(super) name: &'a str,
     pub(super) pools: &'a Pools<Arc<Wire>>,
     pub(super) http: &'a legacy::Builder,
+    pub(super) http2_only: bool,
     pub(super) dial: &'a Dial,
     /// The method and the headers as they are to be sent.
     pub(super) parts: &'a Parts,
@@ -63,16 +67,19 @@ impl Call<'_> {
             };
             let again = match &answer {
                 Ok(answered) => retry.repeats(answered.response.status()),
-                // Nothing was sent that could come to something; or it was, and broke off.
+                // Nothing was sent that could come to something; or it was, and broke off or took too long.
                 Err(error) => {
-                    error.call_error().is_some_and(|attempt| attempt.outcome() != Outcome::Cancelled)
+                    error.is_timeout()
+                        || error.call_error().is_some_and(|attempt| attempt.outcome() != Outcome::Cancelled)
                 }
             };
             // A body that was read of is gone.
             if !again || home.take().is_none() || !self.is_paid_for() {
                 return answer;
             }
-            drop(answer);
+            if let Ok(answered) = answer {
+                give_up(answered);
+            }
             repetition += 1;
             let pause = retry.pause(repetition);
             if !pause.is_zero() {
@@ -89,8 +96,7 @@ impl Call<'_> {
 
     async fn attempts(&self, home: &Home<RequestBody>, tried: &mut Tried) -> Answer {
         let calls = self.balancer.calls();
-        let service = self.balancer.service_id().as_str();
-        let view = View::new(self.parts, self.target, self.scheme, service, self.route);
+        let view = View::new(self.parts, self.target, self.scheme, self.name, self.route);
         let before = tried.clone();
         let request = Request::of(&view).with_tried(&before);
         let send = |choice: &Choice, _attempt: u32| {
@@ -127,6 +133,14 @@ impl Call<'_> {
             let url = transformers.apply(calls, outgoing, &choice.instance());
             uri = Uri::try_from(&url).map_err(|error| Attempt::Uri(format!("{url:?} is no URI: {error}")))?;
         }
+        // By TLS either version may be negotiated.
+        if self.http2_only || uri.scheme() == Some(&Scheme::HTTPS) {
+            uri = with_host(uri, &headers)?;
+        }
+        if self.http2_only {
+            headers.remove(HOST);
+        }
+        headers::frame(&mut headers, &body);
         let mut request = http::Request::new(body);
         *request.method_mut() = self.parts.method.clone();
         *request.uri_mut() = uri;
@@ -151,13 +165,31 @@ impl Call<'_> {
     fn client(&self, choice: &Choice) -> Arc<Wire> {
         let made = self.pools.client(self.balancers, self.balancer, choice.state(), |limit| {
             let limit = self.connect_timeout.unwrap_or(limit);
-            Ok::<_, Infallible>(Arc::new(self.http.build(self.dial.within(limit))))
+            let dial = self.dial.within(limit).to(choice.state().authority());
+            Ok::<_, Infallible>(Arc::new(self.http.build(dial)))
         });
         match made {
             Ok(client) => client,
             Err(never) => match never {},
         }
     }
+}
+
+/// The URI with the host that the instance is to see, if that is not its own. Over HTTP/2 the URI says it; the connector knows
+/// where the instance is.
+fn with_host(uri: Uri, headers: &HeaderMap) -> Result<Uri, Attempt> {
+    let Some(host) = headers.get(HOST).filter(|host| !host.is_empty()) else { return Ok(uri) };
+    let authority = Authority::try_from(host.as_bytes()).ok().filter(|host| !host.as_str().contains('@'));
+    let mut parts = uri.into_parts();
+    parts.authority = Some(authority.ok_or_else(|| Attempt::Uri(format!("{host:?} is no host")))?);
+    Uri::from_parts(parts).map_err(|error| Attempt::Uri(error.to_string()))
+}
+
+/// Ends the attempt of an answer that nobody gets. It was one all the same, for policies, outlier detection and meters.
+fn give_up(answered: Answered<Response<Incoming>>) {
+    let Answered { response, mut lease, .. } = answered;
+    lease.hear(response.headers());
+    lease.complete(outcome_of(response.status(), response.headers()));
 }
 
 /// A websocket begins as a request by `http`, which is what connectors know.

@@ -36,7 +36,7 @@ pub(super) fn host(parts: &Parts) -> Result<&str, StatusCode> {
 
 /// Whether a segment is `..` or `.`, also if its dots are escaped: a server behind would resolve it, and serve what another
 /// route, or none, is for. Honest clients resolve them themselves.
-fn leads_out(path: &str) -> bool {
+pub(super) fn leads_out(path: &str) -> bool {
     let is_dots = |segment: &str| {
         let segment = segment.split(';').next().unwrap_or_default();
         // Not longer than two dots with escapes.

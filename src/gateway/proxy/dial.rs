@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Uri;
+use http::uri::Authority;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use tower_service::Service;
@@ -21,6 +22,8 @@ use crate::client::tower::Connector;
 pub(in crate::gateway) struct Dial {
     connect: Arc<dyn Fn(Uri) -> BoxFuture<'static, Result<Line, BoxError>> + Send + Sync>,
     limit: Option<Duration>,
+    /// Where the instance is, whatever host its requests are to see.
+    to: Option<Authority>,
 }
 
 impl Dial {
@@ -33,12 +36,24 @@ impl Dial {
                 Ok(Line(Box::new(line)))
             })
         });
-        Self { connect, limit: None }
+        Self { connect, limit: None, to: None }
     }
 
     /// The same, whose connections are made within a limit, with all that belongs to them.
     pub(super) fn within(&self, limit: Duration) -> Self {
         Self { limit: Some(limit), ..self.clone() }
+    }
+
+    /// The same, whose connections all go to one instance.
+    pub(super) fn to(self, authority: Option<&Authority>) -> Self {
+        Self { to: authority.cloned(), ..self }
+    }
+
+    fn dialled(&self, uri: Uri) -> Uri {
+        let Some(authority) = &self.to else { return uri };
+        let mut parts = uri.clone().into_parts();
+        parts.authority = Some(authority.clone());
+        Uri::from_parts(parts).unwrap_or(uri)
     }
 }
 
@@ -61,7 +76,7 @@ impl Service<Uri> for Dial {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let (limit, connecting) = (self.limit, (self.connect)(uri));
+        let (limit, connecting) = (self.limit, (self.connect)(self.dialled(uri)));
         let Some(limit) = limit else { return connecting };
         Box::pin(async move {
             let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {limit:?}"));

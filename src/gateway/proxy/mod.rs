@@ -1,5 +1,6 @@
 //! What a gateway does with one request.
 
+mod addresses;
 mod answer;
 mod attempt;
 mod body;
@@ -12,7 +13,6 @@ mod trouble;
 mod tunnel;
 mod view;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::client::legacy;
 
 use super::filter::Draft;
+use super::gateway::{Peer, PeerScheme};
 use super::pattern::Variables;
 use super::predicate::Asked;
 use super::route::Route;
@@ -40,7 +41,8 @@ use crate::client::returning::Returning;
 use crate::client::tower::failure_of;
 use crate::random::Random;
 use crate::wall::WallClock;
-use crate::{LoadBalancer, LoadBalancers, TrackedBody};
+use crate::{Failure, LoadBalancer, LoadBalancers, Outcome, TrackedBody};
+use addresses::Addresses;
 use attempt::Call;
 use trouble::{Refused, refused};
 
@@ -62,6 +64,8 @@ pub(super) struct Proxy {
     pub(super) random: Random,
     pub(super) clock: WallClock,
     pub(super) http: legacy::Builder,
+    /// Whether instances are spoken to by HTTP/2 from the first byte.
+    pub(super) http2_only: bool,
     pub(super) dial: Dial,
 }
 
@@ -69,13 +73,19 @@ pub(super) struct Proxy {
 pub(super) struct Table {
     pub(super) routes: Arc<Routes>,
     settings: GatewaySettings,
+    addresses: Addresses,
     /// The clients, by the connect time-out that they were made with.
     pools: Vec<(Option<Duration>, Clients)>,
 }
 
 impl Table {
-    /// A table that keeps the connections of the one before.
-    pub(super) fn new(routes: Arc<Routes>, settings: GatewaySettings, before: Option<&Self>) -> Self {
+    /// A table that keeps the connections of the one before, and what is known of its addresses.
+    pub(super) fn new(
+        routes: Arc<Routes>,
+        settings: GatewaySettings,
+        balancers: &LoadBalancers,
+        before: Option<&Self>,
+    ) -> Self {
         let mut pools: Vec<(Option<Duration>, Clients)> = Vec::new();
         for limit in routes.all().map(|route| connect_timeout(route, &settings)) {
             if !pools.iter().any(|(there, _)| *there == limit) {
@@ -83,7 +93,10 @@ impl Table {
                 pools.push((limit, kept));
             }
         }
-        Self { routes, settings, pools }
+        let none = Addresses::default();
+        let known = before.map_or(&none, |before| &before.addresses);
+        let addresses = Addresses::new(&routes, balancers, known);
+        Self { routes, settings, addresses, pools }
     }
 
     fn pools(&self, limit: Option<Duration>) -> Option<&Clients> {
@@ -114,7 +127,7 @@ impl Proxy {
     pub(super) async fn handle(
         &self,
         request: Request<RequestBody>,
-        peer: Option<SocketAddr>,
+        peer: Peer,
         tunnels: &Arc<Tunnels>,
     ) -> Response<GatewayBody> {
         let uri = request.uri().clone();
@@ -133,7 +146,7 @@ impl Proxy {
     async fn exchange(
         &self,
         request: Request<RequestBody>,
-        peer: Option<SocketAddr>,
+        peer: Peer,
         tunnels: &Arc<Tunnels>,
     ) -> Result<Response<GatewayBody>, Refused> {
         let table = self.table.load_full();
@@ -145,7 +158,7 @@ impl Proxy {
             query: parts.uri.query(),
             headers: &parts.headers,
             host: &host,
-            peer: peer.map(|peer| peer.ip().to_canonical()),
+            peer: peer.address.map(|address| address.ip().to_canonical()),
         };
         let Some(route) = table.routes.find(&asked, &self.random) else {
             return Err(StatusCode::NOT_FOUND.into());
@@ -155,14 +168,16 @@ impl Proxy {
         }
         let variables = route.variables(&asked);
         let onward = onward(route, &table.settings, parts, (&host, peer), variables)?;
-        let (balancer, scheme) = self.balancer(route)?;
+        let Aimed { balancer, name, scheme } = self.upstream(&table, route)?;
         let limit = connect_timeout(route, &table.settings);
         let Some(pools) = table.pools(limit) else { return Err(StatusCode::NOT_FOUND.into()) };
         let call = Call {
             balancers: &self.balancers,
             balancer: &balancer,
+            name: name.unwrap_or(balancer.service_id().as_str()),
             pools,
             http: &self.http,
+            http2_only: self.http2_only,
             dial: &self.dial,
             parts: &onward.parts,
             target: &onward.target,
@@ -178,15 +193,28 @@ impl Proxy {
         respond(route, &balancer, onward, answered, tunnels)
     }
 
-    fn balancer(&self, route: &Route) -> Result<(LoadBalancer, &'static str), Refused> {
+    fn upstream<'a>(&self, table: &Table, route: &'a Route) -> Result<Aimed<'a>, Refused> {
+        let unavailable = StatusCode::SERVICE_UNAVAILABLE;
         match &route.upstream {
             Upstream::Service { service, scheme } => match self.balancers.get(service.as_str()) {
-                Ok(balancer) => Ok((balancer, scheme)),
-                Err(error) => Err(Refused::new(StatusCode::SERVICE_UNAVAILABLE, route, &error)),
+                Ok(balancer) => Ok(Aimed { balancer, name: None, scheme }),
+                Err(error) => Err(Refused::new(unavailable, route, &error)),
             },
-            Upstream::Address { balancer, scheme } => Ok((balancer.clone(), scheme)),
+            Upstream::Address { address, scheme } => {
+                let balancer = table.addresses.balancer(address, &self.balancers);
+                let balancer = balancer.ok_or(Refused::from(unavailable))?;
+                Ok(Aimed { balancer, name: Some(address.instance.id()), scheme })
+            }
         }
     }
+}
+
+/// Where a route leads.
+struct Aimed<'a> {
+    balancer: LoadBalancer,
+    /// In place of the service in URLs: host and port of an address.
+    name: Option<&'a str>,
+    scheme: &'static str,
 }
 
 /// The request as it is to be sent: filters, headers of the connection, `X-Forwarded-*`, the host.
@@ -194,13 +222,17 @@ fn onward(
     route: &Route,
     settings: &GatewaySettings,
     mut parts: Parts,
-    (host, peer): (&str, Option<SocketAddr>),
+    (host, peer): (&str, Peer),
     variables: Variables,
 ) -> Result<Onward, Refused> {
     let unfit = |_| Refused::from(StatusCode::BAD_REQUEST);
     let asks = headers::asks_for_websocket(&parts.method, parts.version, &parts.headers);
+    if asks && headers::announce_body(&parts.headers) {
+        return Err(StatusCode::BAD_REQUEST.into());
+    }
     let websocket = if asks { parts.extensions.remove::<OnUpgrade>() } else { None };
     headers::strip_request(&mut parts.headers);
+    headers::join_cookies(&mut parts.headers);
     parts.headers.remove(HOST);
     if route.preserve_host
         && let Ok(host) = HeaderValue::from_str(host)
@@ -221,12 +253,19 @@ fn onward(
         parts.uri.path_and_query().cloned()
     };
     let target = Uri::from(target.unwrap_or(PathAndQuery::from_static("/")));
-    let trusted = forwarded::is_trusted(settings, peer);
+    // What the client wrote was looked at; a variable or a cut can make dots of it again.
+    if route.changes_target && check::leads_out(target.path()) {
+        return Err(StatusCode::BAD_REQUEST.into());
+    }
+    let trusted = forwarded::is_trusted(settings, peer.address);
     let first =
         |value: &HeaderValue| value.to_str().is_ok_and(|value| value.split(',').next() == Some("https"));
-    let scheme = parts.uri.scheme_str().filter(|scheme| *scheme == "https").unwrap_or("http");
-    let secure = scheme == "https" || (trusted && parts.headers.get("x-forwarded-proto").is_some_and(first));
-    let seen = forwarded::Seen { peer, host, scheme, path: parts.uri.path(), sent: target.path() };
+    // Not that of the request's target: the client writes it.
+    let scheme = peer.scheme.as_str();
+    let secure = peer.scheme == PeerScheme::Https
+        || (trusted && parts.headers.get("x-forwarded-proto").is_some_and(first));
+    let seen =
+        forwarded::Seen { peer: peer.address, host, scheme, path: parts.uri.path(), sent: target.path() };
     forwarded::add(settings, seen, &mut parts.headers);
     if websocket.is_some() {
         headers::ask_for_websocket(&mut parts.headers);
@@ -257,7 +296,10 @@ fn respond(
             GatewayBody::text("")
         }
         // Another protocol, for which nobody asked.
-        Some((None, _)) => return Err(StatusCode::BAD_GATEWAY.into()),
+        Some((None, _)) => {
+            lease.complete(Outcome::Failure(Failure::Other));
+            return Err(StatusCode::BAD_GATEWAY.into());
+        }
     };
     if let Some(sticky) = &balancer.calls().instance_cookie {
         sticky::set(sticky, &onward, &instance, &mut head.headers);

@@ -40,6 +40,8 @@ pub(super) fn refused(route: &Route, error: &CallError<Attempt>, use404: bool) -
             StatusCode::NOT_FOUND
         }
         (_, Some(attempt)) => status_of(attempt),
+        // It took longer than `retry.per-try-timeout`.
+        _ if error.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
         _ => StatusCode::SERVICE_UNAVAILABLE,
     };
     Refused::new(status, route, error)
