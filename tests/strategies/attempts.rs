@@ -111,6 +111,13 @@ async fn who_asks_to_come_later_is_left_alone_and_another_one_asked_at_once() {
     });
     assert_eq!((script.times(), in_flight), (vec![0, 3_000], 1));
     answer.unwrap().lease.complete(Outcome::Success);
+    // However long it wants to be left alone: that is its own affair as long as another one is there.
+    for strategy in [Failover::default(), Failover::default().with_timeout(Duration::from_secs(2))] {
+        let lb = balancer("a b");
+        let script = Script::new(&[("a", &[Does::Later(60)]), ("b", &[RESET, Does::Ok(0)])]);
+        let answer = script.run(&strategy, &lb).await.unwrap();
+        assert_eq!((script.order().as_str(), script.times(), answer.attempts), ("a b b", vec![0; 3], 3));
+    }
     // Longer than the caller wants to wait: it gets the answer at hand.
     for strategy in [
         Failover::default().with_timeout(Duration::from_secs(2)),
@@ -124,7 +131,7 @@ async fn who_asks_to_come_later_is_left_alone_and_another_one_asked_at_once() {
     }
 }
 
-struct Pushing(PushBack);
+pub struct Pushing(pub PushBack);
 
 impl Protocol<Outcome, Bad> for Pushing {
     fn outcome(&self, result: Result<&Outcome, &Bad>) -> Outcome {
@@ -186,6 +193,48 @@ async fn forking_takes_the_first_good_answer_and_ends_the_others() {
     assert_eq!(lb.in_flight(), 1);
     drop(answer);
     assert_eq!(lb.in_flight(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn forking_ends_at_the_calls_own_error_whatever_the_others_bring() {
+    let business = |other| Script::new(&[("a", &[Does::Business(10)]), ("b", &[other])]);
+    for other in [Does::Hang, Does::Fail(Failure::Reset, 20), Does::Ok(20), Does::Fail(Failure::Reset, 5)] {
+        let (lb, script) = (balancer("a b"), business(other));
+        let begun = tokio::time::Instant::now();
+        let error = script.run(&Forking::default(), &lb).await.unwrap_err();
+        assert!(error.is_business(), "{other:?}: {error}");
+        assert_eq!((begun.elapsed(), lb.in_flight()), (MS(10), 0));
+    }
+    // That there must be no further attempts says nothing of those that are on their way.
+    let (lb, script) = (balancer("a b"), Script::new(&[("a", &[RESET]), ("b", &[Does::Ok(20)])]));
+    let send = |choice: &Choice, attempt| script.send(choice, attempt);
+    let answer =
+        Forking::default().run_with(&lb, &Request::EMPTY, &Pushing(PushBack::Never), send).await.unwrap();
+    assert_eq!(answer.instance.id(), "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broadcast_whose_time_is_up_calls_nobody_else() {
+    let lb = balancer("a b c");
+    for (strategy, does, called, took) in [
+        // In the middle of an attempt, and between two of them.
+        (Broadcast::default().with_timeout(MS(15)), Does::Ok(10), 2, 15),
+        (Broadcast::default().with_timeout(MS(20)), Does::Ok(10), 2, 20),
+        (Broadcast::default().with_timeout(MS(20)), Does::Fail(Failure::Reset, 10), 2, 20),
+        (Broadcast::default().with_timeout(MS(0)), Does::Ok(0), 0, 0),
+    ] {
+        let script = Script::new(&[("a", &[does]), ("b", &[does]), ("c", &[does])]);
+        let send = |choice: &Choice, attempt| script.send(choice, attempt);
+        let begun = tokio::time::Instant::now();
+        let error = strategy.run(&lb, &Request::EMPTY, classify, send).await.unwrap_err();
+        assert_eq!((begun.elapsed(), error.tried().len(), script.times().len()), (MS(took), called, called));
+        assert!(error.is_timeout() && lb.in_flight() == 0, "{error}");
+    }
+    // Time enough for all of them.
+    let script = Script::new(&[("a", &[Does::Ok(10)]), ("b", &[Does::Ok(10)]), ("c", &[Does::Ok(10)])]);
+    let send = |choice: &Choice, attempt| script.send(choice, attempt);
+    let strategy = Broadcast::default().with_timeout(MS(31));
+    assert_eq!(strategy.run(&lb, &Request::EMPTY, classify, send).await.unwrap().len(), 3);
 }
 
 #[tokio::test(start_paused = true)]

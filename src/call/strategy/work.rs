@@ -84,12 +84,9 @@ impl<R, E> Landed<R, E> {
         self.outcome == Outcome::Failure(Failure::Connect)
     }
 
-    /// How long the server wants to be left alone, and whether by every attempt.
-    pub(super) fn pause(&self) -> Option<(Duration, bool)> {
-        match self.push_back {
-            PushBack::After(pause) => Some((pause, true)),
-            _ => self.outcome.wait().map(|wait| (wait, false)),
-        }
+    /// Until when no other attempt may begin, wherever it goes.
+    pub(super) const fn pause(&self) -> Option<Duration> {
+        self.push_back.pause()
     }
 }
 
@@ -161,11 +158,7 @@ impl<'a, P> Work<'a, P> {
         let avoiding = self.request.with_tried(tried);
         // A first attempt turns the wheel of first attempts.
         let wanted = if tried.is_empty() { self.request } else { &avoiding };
-        let mut chosen = choose(self.balancer, wanted, self.deadline()).await;
-        if let Some(Ok(choice)) = &mut chosen {
-            choice.hush();
-        }
-        chosen
+        choose(self.balancer, wanted, self.deadline()).await
     }
 
     /// An instance that was not tried, from the list at hand.
@@ -315,7 +308,7 @@ impl<'a, P> Work<'a, P> {
         Some(Answered { response, lease, instance, attempts: number })
     }
 
-    /// The call ends without an attempt: nothing to choose, or no time for it.
+    /// The call ends without a further attempt: nothing to choose, or no time for it.
     pub(super) fn nothing<R, E: fmt::Display>(
         self,
         chosen: Option<ChooseError>,
