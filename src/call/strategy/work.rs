@@ -93,7 +93,26 @@ impl<R, E> Landed<R, E> {
 /// An attempt that the budget paid for: dropped before it began, it is given back.
 pub(super) struct Paid<'a>(Option<&'a LoadBalancer>);
 
-impl Paid<'_> {
+impl<'a> Paid<'a> {
+    /// Takes one more attempt, after one that ended so, from what throttle and budget allow. `free`: that one was never sent,
+    /// so that neither its failure nor its repetition is load.
+    fn take(
+        balancer: &'a LoadBalancer,
+        calls: &CallSettings,
+        throttle: Option<&RetryThrottle>,
+        outcome: Outcome,
+        free: bool,
+    ) -> Option<Self> {
+        let paid = free || withdraw(balancer, calls, outcome, throttle);
+        paid.then(|| Self((!free).then_some(balancer)))
+    }
+
+    /// The same for a call that was over, and is made again.
+    pub(super) fn again(balancer: &'a LoadBalancer, outcome: Outcome, free: bool) -> Option<Self> {
+        let calls = balancer.calls();
+        Self::take(balancer, &calls, retry_throttle(balancer, &calls).as_ref(), outcome, free)
+    }
+
     /// It began.
     pub(super) fn spent(mut self) {
         self.0 = None;
@@ -115,8 +134,18 @@ impl<'a, P> Work<'a, P> {
         protocol: &'a P,
         limits: &'a Limits,
     ) -> Self {
-        let calls = balancer.calls();
         balancer.service_state().deposit();
+        Self::again(balancer, request, protocol, limits)
+    }
+
+    /// The same for a call that is made again: it adds nothing to the budget, from which somebody took it.
+    pub(super) fn again(
+        balancer: &'a LoadBalancer,
+        request: &'a Request<'a>,
+        protocol: &'a P,
+        limits: &'a Limits,
+    ) -> Self {
+        let calls = balancer.calls();
         Self {
             throttle: limits.throttle.clone().or_else(|| retry_throttle(balancer, &calls)),
             story: Story::start(balancer.service_id(), &calls, request),
@@ -251,11 +280,9 @@ impl<'a, P> Work<'a, P> {
         }
     }
 
-    /// Takes one more attempt, after one that ended so, from what throttle and budget allow. `free`: that one was never sent,
-    /// so that neither its failure nor its repetition is load.
+    /// Pays for one more attempt, after one that ended so, if throttle and budget allow it.
     pub(super) fn pay(&self, outcome: Outcome, free: bool) -> Option<Paid<'a>> {
-        let paid = free || withdraw(self.balancer, &self.calls, outcome, self.throttle.as_ref());
-        paid.then(|| Paid((!free).then_some(self.balancer)))
+        Paid::take(self.balancer, &self.calls, self.throttle.as_ref(), outcome, free)
     }
 
     /// Waits until there is a list that may be served; `None` if its time is up first.
