@@ -9,7 +9,9 @@ use evenkeel::call::{Protocol, PushBack, Reply, RetryThrottle};
 use evenkeel::config::{RetryBackoffProperties, RetryProperties};
 use evenkeel::{Choice, Failure, Outcome, Request};
 
-use super::common::{Bad, Does, REFUSED, RESET, Script, balancer, balancer_with, classify, with_budget};
+use super::common::{
+    Bad, Does, Heard, REFUSED, RESET, Script, balancer, balancer_with, classify, with_budget,
+};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -264,6 +266,24 @@ async fn a_fallback_stands_in_for_a_failure_and_not_for_an_answer() {
     assert_eq!(run(&fallback, Does::Business(0)).await, (Err(true), "a".to_owned()));
     assert_eq!(run(&fallback.with_forced(true), RESET).await, (Ok(Outcome::Status(2)), String::new()));
     assert_eq!(lb.in_flight(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_of_a_reply_ends_with_what_the_answer_says() {
+    for (does, outcome) in
+        [(Does::Status(503, 0), "status 503"), (Does::Status(404, 0), "status 404"), (Does::Ok(0), "success")]
+    {
+        let heard = std::sync::Arc::new(Heard::default());
+        let lb = balancer_with("a", |builder| builder.lifecycle_arc(heard.clone()));
+        let script = Script::new(&[("a", &[does])]);
+        let send = |choice: &Choice, attempt| script.send(choice, attempt);
+        let value = |_: Option<&CallError<Bad>>| Outcome::Cancelled;
+        let fallback = Fallback::new(Failfast::default());
+        let reply = fallback.run(&lb, &Request::EMPTY, classify, send, value).await.unwrap();
+        assert!(!reply.is_fallback());
+        reply.into_response();
+        assert!(heard.take().contains(&format!("attempt 1 a {outcome}")), "{outcome}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -163,4 +163,8 @@ impl Strategy for Failover {
         }
         work.give(landed)
     }
+
+    fn time_limit(&self) -> Option<Duration> {
+        self.limits.timeout
+    }
 }

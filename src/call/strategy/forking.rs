@@ -1,5 +1,6 @@
 use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -109,5 +110,9 @@ impl Strategy for Forking {
             Some(landed) => work.give(landed),
             None => work.unsendable(),
         }
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        self.limits.timeout
     }
 }

@@ -193,4 +193,8 @@ impl Strategy for Hedging {
             None => work.unsendable(),
         }
     }
+
+    fn time_limit(&self) -> Option<Duration> {
+        self.limits.timeout
+    }
 }
