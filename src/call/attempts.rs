@@ -121,8 +121,8 @@ impl<R, E, J: Fn(Result<&R, &E>) -> Outcome> Protocol<R, E> for Judged<J> {
 ///   again on the same instance if `max-retries-on-same-service-instance` says so, then on another one while one is left.
 /// - Anything else is the caller's.
 ///
-/// An instance that asks to come again later ([`Outcome::RetryAfter`]) is not asked before that, up to 10 s; another one is, at
-/// once. What a [`PushBack`] says holds for all of them, and in place of the pause of the properties.
+/// An instance that asks to come again later ([`Outcome::RetryAfter`]) is not asked before that; another one is, at once. Only
+/// where there is none it is waited for, up to 10 s. What a [`PushBack`] says holds for all of them, and in place of the pause of the properties.
 ///
 /// Each attempt runs in a `tracing` span with OpenTelemetry's names (see the [guide](crate::guide::observing)), and the
 /// [`Lifecycle`](crate::observe::Lifecycle) processors of the service hear of everything.
