@@ -240,8 +240,11 @@ impl<E: Error + 'static> Error for CallError<E> {
         match &*self.0 {
             Kind::Choose(error) => error.source(),
             Kind::Call { error, .. } => error.as_ref().map(|error| error as _),
-            Kind::Rejected { .. } | Kind::Unsendable(_) => None,
-            Kind::Refused(_) | Kind::Throttled(_) | Kind::Nowhere(..) => None,
+            Kind::Rejected { .. }
+            | Kind::Unsendable(_)
+            | Kind::Refused(_)
+            | Kind::Throttled(_)
+            | Kind::Nowhere(..) => None,
         }
     }
 }
