@@ -203,7 +203,7 @@ async fn forking_ends_at_the_calls_own_error_whatever_the_others_bring() {
     for other in [Does::Hang, Does::Fail(Failure::Reset, 20), Does::Ok(20), Does::Fail(Failure::Reset, 5)] {
         let (lb, script) = (balancer("a b"), business(other));
         let begun = tokio::time::Instant::now();
-        let error = script.run(&Forking::default(), &lb).await.unwrap_err();
+        let error = script.run(&Forking::default().with_timeout(MS(500)), &lb).await.unwrap_err();
         assert!(error.is_business(), "{other:?}: {error}");
         assert_eq!((begun.elapsed(), lb.in_flight()), (MS(10), 0));
     }

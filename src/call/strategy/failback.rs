@@ -118,7 +118,7 @@ impl Failback {
     }
 
     /// Makes the calls that wait without waiting longer, for `limit` at most, and gives up the rest; how many were given up,
-    /// those that failed to the end included. Later calls are made once.
+    /// those that failed to the end, and those for which the retry budget had nothing left, included. Later calls are made once.
     pub async fn shutdown(&self, limit: Duration) -> usize {
         let end = Instant::now().checked_add(limit);
         self.waiting.hurry.send_replace(true);
