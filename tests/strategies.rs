@@ -9,6 +9,7 @@ mod strategies {
     mod failback;
     mod hedging;
     mod invariants;
+    mod several;
     mod storm;
     mod throttles;
     mod told;

@@ -88,7 +88,7 @@ pub enum PushBack {
 
 impl PushBack {
     /// How long the next attempt has to wait.
-    const fn pause(self) -> Option<Duration> {
+    pub(super) const fn pause(self) -> Option<Duration> {
         match self {
             Self::After(pause) => Some(pause),
             Self::None | Self::Never => None,
@@ -124,8 +124,8 @@ impl<R, E, J: Fn(Result<&R, &E>) -> Outcome> Protocol<R, E> for Judged<J> {
 ///   again on the same instance if `max-retries-on-same-service-instance` says so, then on another one while one is left.
 /// - Anything else is the caller's.
 ///
-/// An instance that asks to come again later ([`Outcome::RetryAfter`]) is not asked before that, up to 10 s; another one is, at
-/// once. What a [`PushBack`] says holds for all of them, and in place of the pause of the properties.
+/// An instance that asks to come again later ([`Outcome::RetryAfter`]) is not asked before that; another one is, at once. Only
+/// where there is none it is waited for, up to 10 s. What a [`PushBack`] says holds for all of them, and in place of the pause of the properties.
 ///
 /// Each attempt runs in a `tracing` span with OpenTelemetry's names (see the [guide](crate::guide::observing)), and the
 /// [`Lifecycle`](crate::observe::Lifecycle) processors of the service hear of everything.
@@ -294,10 +294,10 @@ where
         } else {
             let avoiding = request.with_tried(&tried);
             let wanted = if retry.avoid_previous_instance || unreached { &avoiding } else { request };
-            match choose(balancer, wanted, protocol.deadline().filter(|_| last.is_some())).await {
+            let end = protocol.deadline().filter(|_| last.is_some());
+            match choose_free(balancer, wanted, &busy, &dead, end).await {
                 // Nobody else is left: it was just not reached.
-                Some(Ok(mut choice)) if unreached && dead.has(&choice) => {
-                    choice.hush();
+                Some(Ok(choice)) if unreached && dead.has(&choice) => {
                     return (finish(running, balancer, names, last), ended);
                 }
                 Some(Ok(choice)) => choice,
@@ -309,7 +309,6 @@ where
                 Some(Err(_)) | None => return (finish(running, balancer, names, last), ended),
             }
         };
-        // This call tells of its attempts itself, and one that is never begun is none.
         choice.hush();
         let Some(choice) = patient(choice, &busy, protocol.deadline()).await else {
             return (finish(running, balancer, names, last), ended);
@@ -412,20 +411,46 @@ pub(super) fn withdraw(
     left
 }
 
-/// An instance; `None` if it takes until `end`.
+/// An instance that may be asked now, if there is one, rather than one of these that want to be left alone.
+async fn choose_free(
+    balancer: &LoadBalancer,
+    wanted: &Request<'_>,
+    busy: &Busy,
+    dead: &Tried,
+    end: Option<Instant>,
+) -> Option<Result<Choice, ChooseError>> {
+    let chosen = choose(balancer, wanted, end).await;
+    let Some(Ok(choice)) = &chosen else { return chosen };
+    if busy.until(choice).is_none() {
+        return chosen;
+    }
+    // All were tried, or the policy returns to one that was: then better to one that does not have to be waited for.
+    let mut avoid = dead.clone();
+    busy.add_to(&mut avoid);
+    match choose(balancer, &wanted.with_tried(&avoid), end).await {
+        Some(Ok(other)) if !avoid.has(&other) => Some(Ok(other)),
+        _ => chosen,
+    }
+}
+
+/// An instance; `None` if it takes until `end`. Whoever makes a call tells of its attempts itself, so its lease tells nobody.
 pub(super) async fn choose(
     balancer: &LoadBalancer,
     request: &Request<'_>,
     end: Option<Instant>,
 ) -> Option<Result<Choice, ChooseError>> {
-    within(end, balancer.choose(request)).await
+    let mut chosen = within(end, balancer.choose(request)).await;
+    if let Some(Ok(choice)) = &mut chosen {
+        choice.hush();
+    }
+    chosen
 }
 
 /// `choice`, once its instance may be asked; `None` if that takes too long.
 async fn patient(choice: Choice, busy: &Busy, end: Option<Instant>) -> Option<Choice> {
     let Some(until) = busy.until(&choice) else { return Some(choice) };
-    let end = end.into_iter().chain(Instant::now().checked_add(MAX_WAIT)).min();
-    if end.is_some_and(|end| end <= until) {
+    let too_long = until.saturating_duration_since(Instant::now()) > MAX_WAIT;
+    if too_long || end.is_some_and(|end| end <= until) {
         return None;
     }
     Some(wait(choice, until).await)

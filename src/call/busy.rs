@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::{Choice, Outcome};
+use crate::{Choice, Outcome, Tried};
 
 /// The longest wait that a server may ask for: longer than that, a caller is served better by the answer at hand.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(10);
@@ -26,6 +26,12 @@ impl Busy {
     pub(super) fn until(&self, choice: &Choice) -> Option<Instant> {
         let uid = choice.state().uid();
         self.0.iter().find(|(busy, until)| *busy == uid && *until > Instant::now()).map(|(_, until)| *until)
+    }
+
+    /// Adds those that are not to be asked now.
+    pub(super) fn add_to(&self, avoid: &mut Tried) {
+        let now = Instant::now();
+        self.0.iter().filter(|(_, until)| *until > now).for_each(|(uid, _)| avoid.add_uid(*uid));
     }
 }
 

@@ -1,7 +1,7 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::{BuildError, ChooseError, Outcome, ServiceId, ServiceInstance};
+use crate::{BuildError, ChooseError, Failure, Outcome, ServiceId, ServiceInstance};
 
 /// Why a call came to nothing.
 pub struct CallError<E>(Box<Kind<E>>);
@@ -14,6 +14,12 @@ enum Kind<E> {
         tried: Vec<ServiceInstance>,
         outcomes: Vec<Outcome>,
         error: Option<E>,
+    },
+    /// An answer that counts as a failure, where only good ones are wanted.
+    Rejected {
+        service: ServiceId,
+        tried: [ServiceInstance; 1],
+        outcomes: [Outcome; 1],
     },
     Throttled(ServiceId),
     Unsendable(ServiceId),
@@ -48,6 +54,12 @@ impl<E> CallError<E> {
         Self(Box::new(Kind::Call { service, tried, outcomes: Vec::new(), error: None }))
     }
 
+    /// The answer of an instance counts as a failure.
+    pub(super) fn rejected(service: &ServiceId, instance: ServiceInstance, outcome: Outcome) -> Self {
+        let (tried, outcomes) = ([instance], [outcome]);
+        Self(Box::new(Kind::Rejected { service: service.clone(), tried, outcomes }))
+    }
+
     /// The client refused it by itself.
     pub(super) fn throttled(service: &ServiceId) -> Self {
         Self(Box::new(Kind::Throttled(service.clone())))
@@ -70,6 +82,14 @@ impl<E> CallError<E> {
         matches!(&*self.0, Kind::Unsendable(_))
     }
 
+    /// Whether nobody has heard of the call; only the strategies tell it.
+    pub(super) fn is_unreached(&self) -> bool {
+        let never_sent = Outcome::Failure(Failure::Connect);
+        let outcomes = self.outcomes();
+        self.choose_error().is_some()
+            || !outcomes.is_empty() && outcomes.iter().all(|outcome| *outcome == never_sent)
+    }
+
     /// The service has no balancer.
     pub(crate) fn refused(error: BuildError) -> Self {
         Self(Box::new(Kind::Refused(error)))
@@ -79,6 +99,7 @@ impl<E> CallError<E> {
     pub fn tried(&self) -> &[ServiceInstance] {
         match &*self.0 {
             Kind::Call { tried, .. } => tried,
+            Kind::Rejected { tried, .. } => tried,
             _ => &[],
         }
     }
@@ -88,6 +109,7 @@ impl<E> CallError<E> {
     pub fn outcomes(&self) -> &[Outcome] {
         match &*self.0 {
             Kind::Call { outcomes, .. } => outcomes,
+            Kind::Rejected { outcomes, .. } => outcomes,
             _ => &[],
         }
     }
@@ -167,6 +189,9 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
                     None => f.write_str("): its time was up"),
                 }
             }
+            Kind::Rejected { service, tried: [instance], outcomes: [outcome] } => {
+                write!(f, "a call to service {service:?} failed (tried {instance}): {outcome}")
+            }
             Kind::Throttled(service) => {
                 write!(
                     f,
@@ -201,6 +226,9 @@ impl<E: fmt::Debug> fmt::Debug for CallError<E> {
                 .field("outcomes", outcomes)
                 .field("error", error)
                 .finish(),
+            Kind::Rejected { service, tried: [instance], outcomes: [outcome] } => {
+                f.debug_tuple("Rejected").field(service).field(instance).field(outcome).finish()
+            }
             Kind::Nowhere(zone, zones) => f.debug_tuple("Nowhere").field(zone).field(zones).finish(),
             Kind::Unsendable(service) => f.debug_tuple("Unsendable").field(service).finish(),
         }
@@ -212,7 +240,11 @@ impl<E: Error + 'static> Error for CallError<E> {
         match &*self.0 {
             Kind::Choose(error) => error.source(),
             Kind::Call { error, .. } => error.as_ref().map(|error| error as _),
-            Kind::Unsendable(_) | Kind::Refused(_) | Kind::Throttled(_) | Kind::Nowhere(..) => None,
+            Kind::Rejected { .. }
+            | Kind::Unsendable(_)
+            | Kind::Refused(_)
+            | Kind::Throttled(_)
+            | Kind::Nowhere(..) => None,
         }
     }
 }

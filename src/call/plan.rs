@@ -51,11 +51,14 @@ impl<'a> Plan<'a> {
             Some(may) => may && self.retry.enabled,
             None => self.is_retryable(outcome),
         };
+        let goes_on = self.next < self.retry.max_retries_on_next_service_instance;
+        // It would have to be waited for, while another one may be asked at once.
+        let is_busy = outcome.wait().is_some_and(|wait| !wait.is_zero());
         let step = if !retryable {
             Step::Stop
-        } else if self.same < self.retry.max_retries_on_same_service_instance {
+        } else if self.same < self.retry.max_retries_on_same_service_instance && !(is_busy && goes_on) {
             Step::Same
-        } else if self.next < self.retry.max_retries_on_next_service_instance {
+        } else if goes_on {
             Step::Next
         } else {
             Step::Stop
@@ -155,6 +158,17 @@ mod tests {
             let retry = retry(same, next);
             assert_eq!(steps(&retry, "GET", RESET).len() as u64 + 1, retry.most_attempts(), "{same} {next}");
         }
+    }
+
+    #[test]
+    fn who_asks_to_come_later_is_not_asked_again_while_another_one_may_be() {
+        let later = |seconds| Outcome::RetryAfter(crate::RetryAfter::new(503, seconds).unwrap());
+        let retry = retry(2, 1).with_retryable_status_codes([503]);
+        assert_eq!(steps(&retry, "GET", later(8)), [Step::Next, Step::Same, Step::Same]);
+        assert_eq!(
+            steps(&retry, "GET", later(0)),
+            [Step::Same, Step::Same, Step::Next, Step::Same, Step::Same]
+        );
     }
 
     #[test]

@@ -156,7 +156,8 @@ impl Default for RetryProperties {
 }
 
 impl RetryProperties {
-    /// Attempts of one call at most: (same + 1) x (next + 1), or 1 when retries are off.
+    /// Attempts of one call at most: (same + 1) x (next + 1), or 1 when retries are off. A call that was never sent may go to
+    /// one more instance, which is not counted here.
     pub fn most_attempts(&self) -> u64 {
         if self.enabled {
             (u64::from(self.max_retries_on_same_service_instance) + 1)

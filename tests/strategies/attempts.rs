@@ -9,7 +9,9 @@ use evenkeel::call::{Protocol, PushBack, Reply, RetryThrottle};
 use evenkeel::config::{RetryBackoffProperties, RetryProperties};
 use evenkeel::{Choice, Failure, Outcome, Request};
 
-use super::common::{Bad, Does, REFUSED, RESET, Script, balancer, balancer_with, classify, with_budget};
+use super::common::{
+    Bad, Does, Heard, REFUSED, RESET, Script, balancer, balancer_with, classify, with_budget,
+};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -111,6 +113,13 @@ async fn who_asks_to_come_later_is_left_alone_and_another_one_asked_at_once() {
     });
     assert_eq!((script.times(), in_flight), (vec![0, 3_000], 1));
     answer.unwrap().lease.complete(Outcome::Success);
+    // However long it wants to be left alone: that is its own affair as long as another one is there.
+    for strategy in [Failover::default(), Failover::default().with_timeout(Duration::from_secs(2))] {
+        let lb = balancer("a b");
+        let script = Script::new(&[("a", &[Does::Later(60)]), ("b", &[RESET, Does::Ok(0)])]);
+        let answer = script.run(&strategy, &lb).await.unwrap();
+        assert_eq!((script.order().as_str(), script.times(), answer.attempts), ("a b b", vec![0; 3], 3));
+    }
     // Longer than the caller wants to wait: it gets the answer at hand.
     for strategy in [
         Failover::default().with_timeout(Duration::from_secs(2)),
@@ -124,7 +133,7 @@ async fn who_asks_to_come_later_is_left_alone_and_another_one_asked_at_once() {
     }
 }
 
-struct Pushing(PushBack);
+pub struct Pushing(pub PushBack);
 
 impl Protocol<Outcome, Bad> for Pushing {
     fn outcome(&self, result: Result<&Outcome, &Bad>) -> Outcome {
@@ -189,6 +198,48 @@ async fn forking_takes_the_first_good_answer_and_ends_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn forking_ends_at_the_calls_own_error_whatever_the_others_bring() {
+    let business = |other| Script::new(&[("a", &[Does::Business(10)]), ("b", &[other])]);
+    for other in [Does::Hang, Does::Fail(Failure::Reset, 20), Does::Ok(20), Does::Fail(Failure::Reset, 5)] {
+        let (lb, script) = (balancer("a b"), business(other));
+        let begun = tokio::time::Instant::now();
+        let error = script.run(&Forking::default().with_timeout(MS(500)), &lb).await.unwrap_err();
+        assert!(error.is_business(), "{other:?}: {error}");
+        assert_eq!((begun.elapsed(), lb.in_flight()), (MS(10), 0));
+    }
+    // That there must be no further attempts says nothing of those that are on their way.
+    let (lb, script) = (balancer("a b"), Script::new(&[("a", &[RESET]), ("b", &[Does::Ok(20)])]));
+    let send = |choice: &Choice, attempt| script.send(choice, attempt);
+    let answer =
+        Forking::default().run_with(&lb, &Request::EMPTY, &Pushing(PushBack::Never), send).await.unwrap();
+    assert_eq!(answer.instance.id(), "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broadcast_whose_time_is_up_calls_nobody_else() {
+    let lb = balancer("a b c");
+    for (strategy, does, called, took) in [
+        // In the middle of an attempt, and between two of them.
+        (Broadcast::default().with_timeout(MS(15)), Does::Ok(10), 2, 15),
+        (Broadcast::default().with_timeout(MS(20)), Does::Ok(10), 2, 20),
+        (Broadcast::default().with_timeout(MS(20)), Does::Fail(Failure::Reset, 10), 2, 20),
+        (Broadcast::default().with_timeout(MS(0)), Does::Ok(0), 0, 0),
+    ] {
+        let script = Script::new(&[("a", &[does]), ("b", &[does]), ("c", &[does])]);
+        let send = |choice: &Choice, attempt| script.send(choice, attempt);
+        let begun = tokio::time::Instant::now();
+        let error = strategy.run(&lb, &Request::EMPTY, classify, send).await.unwrap_err();
+        assert_eq!((begun.elapsed(), error.tried().len(), script.times().len()), (MS(took), called, called));
+        assert!(error.is_timeout() && lb.in_flight() == 0, "{error}");
+    }
+    // Time enough for all of them.
+    let script = Script::new(&[("a", &[Does::Ok(10)]), ("b", &[Does::Ok(10)]), ("c", &[Does::Ok(10)])]);
+    let send = |choice: &Choice, attempt| script.send(choice, attempt);
+    let strategy = Broadcast::default().with_timeout(MS(31));
+    assert_eq!(strategy.run(&lb, &Request::EMPTY, classify, send).await.unwrap().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn available_takes_the_first_that_is_in_use() {
     let lb = balancer("a b");
     let script = Script::new(&[("a", &[REFUSED]), ("b", &[Does::Ok(0)])]);
@@ -215,6 +266,24 @@ async fn a_fallback_stands_in_for_a_failure_and_not_for_an_answer() {
     assert_eq!(run(&fallback, Does::Business(0)).await, (Err(true), "a".to_owned()));
     assert_eq!(run(&fallback.with_forced(true), RESET).await, (Ok(Outcome::Status(2)), String::new()));
     assert_eq!(lb.in_flight(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_of_a_reply_ends_with_what_the_answer_says() {
+    for (does, outcome) in
+        [(Does::Status(503, 0), "status 503"), (Does::Status(404, 0), "status 404"), (Does::Ok(0), "success")]
+    {
+        let heard = std::sync::Arc::new(Heard::default());
+        let lb = balancer_with("a", |builder| builder.lifecycle_arc(heard.clone()));
+        let script = Script::new(&[("a", &[does])]);
+        let send = |choice: &Choice, attempt| script.send(choice, attempt);
+        let value = |_: Option<&CallError<Bad>>| Outcome::Cancelled;
+        let fallback = Fallback::new(Failfast::default());
+        let reply = fallback.run(&lb, &Request::EMPTY, classify, send, value).await.unwrap();
+        assert!(!reply.is_fallback());
+        reply.into_response();
+        assert!(heard.take().contains(&format!("attempt 1 a {outcome}")), "{outcome}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

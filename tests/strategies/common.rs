@@ -54,12 +54,17 @@ impl Script {
         Self { does, called: RefCell::default(), start: Some(Instant::now()) }
     }
 
-    #[allow(clippy::unnecessary_wraps)] // as a strategy wants it
     pub fn send(
         &self,
         choice: &Choice,
         _: Attempt,
     ) -> Option<impl Future<Output = Result<Outcome, Bad>> + use<>> {
+        self.go(choice)
+    }
+
+    /// The same for whoever counts attempts in another way.
+    #[allow(clippy::unnecessary_wraps)] // as a strategy wants it
+    pub fn go(&self, choice: &Choice) -> Option<impl Future<Output = Result<Outcome, Bad>> + use<>> {
         let id = choice.instance().id().to_owned();
         let before = self.called.borrow().iter().filter(|(called, _)| *called == id).count();
         let passed = self.start.map_or(0, |start| start.elapsed().as_millis());

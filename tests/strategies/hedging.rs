@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use evenkeel::call::{Hedging, Strategy};
+use evenkeel::call::{Hedging, PushBack, Strategy};
 use evenkeel::policy::RoundRobin;
 use evenkeel::{Choice, Failure, Outcome, Request};
 
-use super::common::{Bad, Does, REFUSED, Script, balancer, balancer_with, classify, with_budget};
+use super::attempts::Pushing;
+use super::common::{Bad, Does, REFUSED, RESET, Script, balancer, balancer_with, classify, with_budget};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -38,6 +39,22 @@ async fn lbs_grpc_hedging_goes_on_at_once_after_a_failure_and_ends_at_a_fatal_er
     let script = Script::new(&[("a", &[Does::Hang]), ("b", &[Does::Business(10)]), ("c", &[Does::Ok(0)])]);
     let error = script.run(&strategy, &lb).await.unwrap_err();
     assert_eq!((script.times(), error.is_business(), lb.in_flight()), (vec![0, 500], true, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_push_back_beyond_the_time_of_the_call_is_not_waited_for() {
+    for (timeout, times, took) in [(5_000, vec![0, 250], 250), (250, vec![0], 0), (200, vec![0], 0)] {
+        let lb = balancer("a b c");
+        let script = Script::new(&[("a", &[RESET]), ("b", &[RESET]), ("c", &[RESET])]);
+        let send = |choice: &Choice, attempt| script.send(choice, attempt);
+        let strategy = Hedging::default().with_delay(MS(50)).with_timeout(MS(timeout));
+        let begun = tokio::time::Instant::now();
+        let pushing = Pushing(PushBack::After(MS(250)));
+        let error = strategy.run_with(&lb, &Request::EMPTY, &pushing, send).await.unwrap_err();
+        assert_eq!((script.times(), begun.elapsed(), lb.in_flight()), (times, MS(took), 0), "{timeout} ms");
+        // The caller gets what the instance said, not that the time is up.
+        assert_eq!(error.call_error(), Some(&Bad(Outcome::Failure(Failure::Reset))));
+    }
 }
 
 #[tokio::test(start_paused = true)]

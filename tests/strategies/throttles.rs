@@ -6,7 +6,7 @@ use evenkeel::call::{Failover, Strategy, call};
 use evenkeel::config::{AdaptiveThrottleProperties, RetryProperties, RetryThrottleProperties};
 use evenkeel::{Choice, Failure, LoadBalancer, Outcome, Request};
 
-use super::common::{Bad, balancer_with, classify};
+use super::common::{Bad, Does, Script, balancer_with, classify};
 
 fn retrying(retry: RetryProperties) -> LoadBalancer {
     balancer_with("a b", |builder| builder.retry(retry.with_retry_on_all_operations(true)))
@@ -93,16 +93,23 @@ async fn calls_are_refused_here_while_the_service_accepts_too_few() {
 #[tokio::test(start_paused = true)]
 async fn call_leaves_alone_who_asks_to_come_later() {
     let later = |seconds| Outcome::RetryAfter(evenkeel::RetryAfter::new(503, seconds).unwrap());
-    for (ids, seconds, same, times) in [
-        ("a b", 3, 0, vec![0, 0]),
-        ("a", 3, 0, vec![0, 3_000]),
-        ("a b", 3, 1, vec![0, 3_000]),
-        ("a", 11, 0, vec![0]),
+    for (ids, seconds, same, next, times) in [
+        ("a b", 3, 0, 1, vec![0, 0]),
+        ("a", 3, 0, 1, vec![0, 3_000]),
+        // Another one is asked though there are more attempts on this one, and however long it wants to be left alone.
+        ("a b", 3, 1, 1, vec![0, 0]),
+        ("a b", 60, 1, 1, vec![0, 0]),
+        ("a", 3, 1, 1, vec![0, 3_000]),
+        ("a b", 3, 1, 0, vec![0, 3_000]),
+        ("a b", 60, 1, 0, vec![0]),
+        ("a", 10, 0, 1, vec![0, 10_000]),
+        ("a", 11, 0, 1, vec![0]),
     ] {
         let retry = RetryProperties::default()
             .with_retryable_status_codes([503])
             .with_retry_on_all_operations(true)
-            .with_max_retries_on_same_service_instance(same);
+            .with_max_retries_on_same_service_instance(same)
+            .with_max_retries_on_next_service_instance(next);
         let lb = balancer_with(ids, |builder| builder.retry(retry));
         let start = tokio::time::Instant::now();
         let mut called = Vec::new();
@@ -116,5 +123,33 @@ async fn call_leaves_alone_who_asks_to_come_later() {
         assert_eq!((answer.response, called), (wanted, times), "{ids} {seconds} s, {same} more on the same");
         answer.lease.complete(Outcome::Success);
         assert_eq!(lb.in_flight(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_returns_to_one_that_failed_rather_than_to_one_that_wants_to_be_left_alone() {
+    for avoid in [true, false] {
+        let retry = RetryProperties::default()
+            .with_retryable_status_codes([503])
+            .with_retry_on_all_operations(true)
+            .with_avoid_previous_instance(avoid)
+            .with_max_retries_on_next_service_instance(3);
+        let heard = std::sync::Arc::new(super::common::Heard::default());
+        let lb = balancer_with("a b", |builder| builder.retry(retry).lifecycle_arc(heard.clone()));
+        let script = Script::new(&[
+            ("a", &[Does::Later(8)]),
+            ("b", &[Does::Status(503, 0), Does::Status(503, 0), Does::Ok(0)]),
+        ]);
+        let send = |choice: &Choice, _| script.go(choice);
+        let answer = call(&lb, &Request::EMPTY, classify, send).await.unwrap();
+        assert_eq!((script.order().as_str(), script.times()), ("a b b b", vec![0; 4]), "{avoid}");
+        drop(answer);
+        // An instance that was only looked at was no attempt.
+        let heard = heard.take();
+        assert_eq!(
+            (heard.iter().filter(|event| event.starts_with("lease")).count(), lb.in_flight()),
+            (0, 0),
+            "{heard:?}"
+        );
     }
 }

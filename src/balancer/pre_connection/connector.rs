@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::net::TcpStream;
 
 use crate::config::PreConnectionProperties;
-use crate::{BoxFuture, InstanceState, ServiceInstance};
+use crate::{BoxFuture, InstanceState, ServiceInstance, Target};
 
 /// Why a connection could not be opened.
 pub(crate) type ConnectError = Box<dyn Error + Send + Sync>;
@@ -110,19 +110,57 @@ impl Connector {
     }
 }
 
-/// At the port of the instance, else at that of its scheme.
+/// At the port of the instance, else at that of the scheme with which calls are sent there.
 async fn tcp(instance: &ServiceInstance) -> Result<(), ConnectError> {
-    let default = if instance.secure() == Some(true) { 443 } else { 80 };
-    let port = instance.port().unwrap_or(default);
-    match TcpStream::connect((instance.host(), port)).await {
+    match TcpStream::connect((instance.host(), port(instance)?)).await {
         Ok(_) => Ok(()),
         Err(error) => Err(error.kind().to_string().into()),
     }
 }
+
+fn port(instance: &ServiceInstance) -> Result<u16, ConnectError> {
+    match instance.port() {
+        Some(port) => Ok(port),
+        None => Target::of(instance, None, true)?.default_port().ok_or_else(|| NO_PORT.into()),
+    }
+}
+
+/// Of an instance whose scheme is not known here.
+const NO_PORT: &str = "it has no port, nor has its scheme";
 
 /// What is to be connected, and by what.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PreConnection {
     pub(crate) properties: PreConnectionProperties,
     pub(in crate::balancer) connector: Connector,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_is_that_of_the_instance_or_of_its_scheme() {
+        let with = |scheme: Option<&str>, secure: Option<bool>, port: Option<u16>| {
+            let mut instance = ServiceInstance::builder("a.test");
+            if let Some(scheme) = scheme {
+                instance = instance.scheme(scheme);
+            }
+            if let Some(secure) = secure {
+                instance = instance.secure(secure);
+            }
+            if let Some(port) = port {
+                instance = instance.port(port);
+            }
+            super::port(&instance.build().unwrap()).map_err(|error| error.to_string())
+        };
+        assert_eq!(with(None, None, None), Ok(80));
+        assert_eq!(with(None, Some(true), None), Ok(443));
+        assert_eq!(with(Some("https"), None, None), Ok(443));
+        assert_eq!(with(Some("wss"), None, None), Ok(443));
+        assert_eq!(with(Some("http"), Some(true), None), Ok(80));
+        assert_eq!(with(Some("https"), None, Some(8443)), Ok(8443));
+        assert_eq!(with(Some("mqtt"), None, None), Err(NO_PORT.to_owned()));
+        assert_eq!(with(Some("mqtt"), None, Some(1883)), Ok(1883));
+    }
 }

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 use super::limits::{Attempt, Limits, limits};
 use super::work::Work;
@@ -67,5 +68,9 @@ impl Strategy for Available {
         let landed = attempt.await;
         work.landed(&landed);
         work.give(landed)
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        self.limits.timeout
     }
 }

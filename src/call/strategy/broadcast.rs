@@ -1,5 +1,6 @@
 use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 use super::limits::{Attempt, Limits, limits};
 use super::work::{Verdict, Work};
@@ -11,8 +12,9 @@ use crate::{Choice, LoadBalancer, Outcome, Request};
 /// Calls every instance of the list, one after the other: to clear their caches, to change their level of logging.
 ///
 /// Also those that are skipped or ejected. If one failed, the call fails with the last error, but the others are called all
-/// the same, unless a given part of them failed ([`with_fail_percent`](Self::with_fail_percent)). It is no
-/// [`Strategy`](super::Strategy), since it has many answers.
+/// the same, unless a given part of them failed ([`with_fail_percent`](Self::with_fail_percent)). When the time of the call is
+/// up, no more of them are called, and the error [says so](CallError::is_timeout). It is no [`Strategy`](super::Strategy), since
+/// it has many answers.
 ///
 /// ```
 /// use evenkeel::call::Broadcast;
@@ -109,6 +111,11 @@ impl Broadcast {
         let most = (all.len() * self.fail_percent as usize / 100).max(1);
         let (mut answered, mut failed, mut failures) = (Vec::new(), None, 0);
         for state in all {
+            if work.is_late(Duration::ZERO) {
+                // Whoever is not called has failed nobody.
+                drop((answered, failed));
+                return work.nothing(None).map(|one| vec![one]);
+            }
             let mut choice = Anchor::new(state, request.cost()).lease();
             choice.hush();
             let Some(attempt) = work.begin(choice, &mut send) else { break };

@@ -10,19 +10,23 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::limits::{Attempt, Limits};
-use super::{Answered, Failfast, Strategy};
+use super::work::Paid;
+use super::{Answered, CallError, Failfast, Strategy};
+use crate::call::attempts::Judged;
 use crate::{Choice, LoadBalancer, Outcome, Request};
 
 /// A call that failed is made again behind its caller, who goes on without an answer: for messages that should arrive, and
 /// may arrive twice.
 ///
 /// The call is made once; if it fails, and not by a business error, it is made again up to 3 times, 5 s apart, more or less by
-/// a fifth so that what failed together does not come back together. At most 100 calls wait so; what is beyond, and what fails
-/// to the end, is given up, which the [log](crate::guide::observing#events) tells.
+/// a fifth so that what failed together does not come back together. Each of these attempts takes from the retry budget of the
+/// service (`retry.budget`), unless the one before was never sent; while there is nothing to take, it is put off, at most as
+/// often as there are attempts. At most 100 calls wait so; what is beyond, and what fails to the end, is given up, which the
+/// [log](crate::guide::observing#events) tells, whatever ended it.
 ///
 /// Later attempts know the hint and the cost of the request and no more of it, since the caller's own is gone by then. Clones
-/// share what waits. It ends with the last clone, or by [`shutdown`](Self::shutdown), which makes the calls that wait at
-/// once and tells how many were given up.
+/// share what waits. It ends with the last clone, which gives up what waits, or by [`shutdown`](Self::shutdown), which makes the
+/// calls that wait at once and tells how many were given up.
 ///
 /// ```
 /// use std::time::Duration;
@@ -114,7 +118,7 @@ impl Failback {
     }
 
     /// Makes the calls that wait without waiting longer, for `limit` at most, and gives up the rest; how many were given up,
-    /// those that failed to the end included. Later calls are made once.
+    /// those that failed to the end, and those for which the retry budget had nothing left, included. Later calls are made once.
     pub async fn shutdown(&self, limit: Duration) -> usize {
         let end = Instant::now().checked_add(limit);
         self.waiting.hurry.send_replace(true);
@@ -148,70 +152,168 @@ impl Failback {
         S: FnMut(&Choice, Attempt) -> Option<F> + Send + 'static,
         F: Future<Output = Result<R, E>> + Send + 'static,
     {
-        let (why, business) = match self.once.run(balancer, request, &classify, &mut send).await {
-            Ok(answered) => {
-                let outcome = classify(Ok(&answered.response));
-                if !outcome.is_bad() {
-                    return Some(answered);
-                }
-                answered.lease.complete(outcome);
-                (outcome.to_string(), false)
-            }
-            Err(error) => (error.to_string(), error.is_business()),
+        let once = self.once.run(balancer, request, &classify, &mut send).await;
+        let failed = match judge(once, &classify) {
+            Ok(answered) => return Some(answered),
+            Err(failed) => failed,
         };
-        if business || self.retries == 0 {
-            given_up(balancer, 1, &why);
+        let hopeless = failed.hopeless;
+        let lost = Lost { balancer: balancer.clone(), attempts: 1, failed, arrived: false };
+        if hopeless || self.retries == 0 {
             return None;
         }
         let (hint, cost) = (request.hint().map(str::to_owned), request.cost());
-        let (once, lb) = (self.once.clone(), balancer.clone());
-        let (retries, delay, mut hurry) = (self.retries, self.delay, self.waiting.hurry.subscribe());
-        let again = async move {
-            let mut last = String::new();
-            for _ in 0..retries {
-                let pause = varied(delay, lb.chance());
-                tokio::select! {
-                    () = sleep(pause) => {}
-                    _ = hurry.wait_for(|hurry| *hurry) => {}
-                }
-                let request = Request::EMPTY.with_cost(cost);
-                let request = hint.as_deref().map_or(request, |hint| request.with_hint(hint));
-                match once.run(&lb, &request, &classify, &mut send).await {
-                    Ok(answered) => {
-                        let outcome = classify(Ok(&answered.response));
-                        answered.lease.complete(outcome);
-                        if !outcome.is_bad() {
-                            return true;
-                        }
-                        last = outcome.to_string();
-                    }
-                    Err(error) => {
-                        last = error.to_string();
-                        if error.is_business() {
-                            break;
-                        }
-                    }
-                }
-            }
-            given_up(&lb, retries.saturating_add(1), &last);
-            false
-        };
-        if !self.add(again) {
-            given_up(balancer, 1, &why);
-        }
+        let (turns, once) = (self.turns(), self.once.clone());
+        self.add(async move {
+            let request = Request::EMPTY.with_cost(cost);
+            let request = hint.as_deref().map_or(request, |hint| request.with_hint(hint));
+            repeat(turns, &once, &request, &classify, send, lost).await
+        });
         None
     }
 
+    fn turns(&self) -> Turns {
+        let hurry = self.waiting.hurry.subscribe();
+        Turns { left: self.retries, put_off: self.retries, delay: self.delay, hurry }
+    }
+
     /// Has `again` run behind the caller, unless too many wait.
-    fn add(&self, again: impl Future<Output = bool> + Send + 'static) -> bool {
-        let Ok(runtime) = Handle::try_current() else { return false };
+    fn add(&self, again: impl Future<Output = bool> + Send + 'static) {
+        let Ok(runtime) = Handle::try_current() else { return };
         let mut tasks = self.waiting.tasks.lock();
         while tasks.try_join_next().is_some() {}
-        let room = tasks.len() < self.tasks && !*self.waiting.hurry.borrow();
-        if room {
+        if tasks.len() < self.tasks && !*self.waiting.hurry.borrow() {
             tasks.spawn_on(again, &runtime);
         }
-        room
+    }
+}
+
+/// When a call is made again.
+struct Turns {
+    /// How many attempts it may still have.
+    left: u32,
+    /// How often an attempt may still be put off.
+    put_off: u32,
+    delay: Duration,
+    hurry: watch::Receiver<bool>,
+}
+
+impl Turns {
+    /// Waits for the next one, which is paid for; `None` if there is none.
+    async fn next<'a>(&mut self, balancer: &'a LoadBalancer, after: &Failed) -> Option<Paid<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        loop {
+            tokio::select! {
+                () = sleep(varied(self.delay, balancer.chance())) => {}
+                _ = self.hurry.wait_for(|hurry| *hurry) => {}
+            }
+            if let Some(paid) = Paid::again(balancer, after.outcome, after.free) {
+                return Some(paid);
+            }
+            // Nobody waits for a later turn of one that is in a hurry.
+            self.put_off = self.put_off.checked_sub(1).filter(|_| !*self.hurry.borrow())?;
+        }
+    }
+}
+
+/// Makes the call until it arrives, which is what is said.
+async fn repeat<R, E, J, S, F>(
+    mut turns: Turns,
+    once: &Failfast,
+    request: &Request<'_>,
+    classify: J,
+    mut send: S,
+    mut lost: Lost,
+) -> bool
+where
+    E: fmt::Display,
+    J: Fn(Result<&R, &E>) -> Outcome,
+    S: FnMut(&Choice, Attempt) -> Option<F>,
+    F: Future<Output = Result<R, E>>,
+{
+    let (balancer, protocol) = (lost.balancer.clone(), Judged(&classify));
+    while let Some(paid) = turns.next(&balancer, &lost.failed).await {
+        lost.begins();
+        match judge(once.again(&balancer, request, &protocol, &mut send, paid).await, &classify) {
+            Ok(answered) => {
+                let outcome = classify(Ok(&answered.response));
+                answered.lease.complete(outcome);
+                lost.arrived = true;
+                return true;
+            }
+            Err(failed) => lost.failed = failed,
+        }
+        if lost.failed.hopeless {
+            break;
+        }
+    }
+    false
+}
+
+/// How an attempt failed.
+struct Failed {
+    outcome: Outcome,
+    /// Nobody has heard of it.
+    free: bool,
+    /// Another one would fail too.
+    hopeless: bool,
+    why: String,
+}
+
+/// A good answer, or what its absence means.
+fn judge<R, E: fmt::Display>(
+    result: Result<Answered<R>, CallError<E>>,
+    classify: impl Fn(Result<&R, &E>) -> Outcome,
+) -> Result<Answered<R>, Failed> {
+    match result {
+        Ok(answered) => {
+            let outcome = classify(Ok(&answered.response));
+            if !outcome.is_bad() {
+                return Ok(answered);
+            }
+            answered.lease.complete(outcome);
+            Err(Failed { outcome, free: false, hopeless: false, why: outcome.to_string() })
+        }
+        Err(error) => Err(Failed {
+            outcome: error.outcomes().last().copied().unwrap_or(Outcome::Cancelled),
+            free: error.is_unreached(),
+            hopeless: error.is_business() || error.is_unsendable(),
+            why: error.to_string(),
+        }),
+    }
+}
+
+/// A call that is lost, unless it arrives: too many may wait, its task may panic, or end with its runtime.
+struct Lost {
+    balancer: LoadBalancer,
+    attempts: u32,
+    /// The last of them.
+    failed: Failed,
+    arrived: bool,
+}
+
+impl Lost {
+    /// Another attempt begins.
+    fn begins(&mut self) {
+        self.attempts = self.attempts.saturating_add(1);
+        CUT_OFF.clone_into(&mut self.failed.why);
+    }
+}
+
+/// Why a call is lost of which no attempt says why.
+const CUT_OFF: &str = "an attempt was cut off";
+
+impl Drop for Lost {
+    fn drop(&mut self) {
+        if self.arrived {
+            return;
+        }
+        if let Some(passed) = self.balancer.service_state().logs().failback.pass() {
+            let (service, attempts, why) =
+                (self.balancer.service_id(), self.attempts, self.failed.why.as_str());
+            let suppressed = passed.suppressed();
+            tracing::warn!(%service, attempts, why, suppressed, "a call that failed is given up, and nobody waits for it");
+        }
     }
 }
 
@@ -219,12 +321,4 @@ impl Failback {
 fn varied(delay: Duration, random: u64) -> Duration {
     let part = u32::try_from(random % 401).unwrap_or_default();
     delay.checked_mul(800 + part).map_or(delay, |delay| delay / 1_000)
-}
-
-/// Tells the log of a call that is lost.
-fn given_up(balancer: &LoadBalancer, attempts: u32, why: &str) {
-    if let Some(passed) = balancer.service_state().logs().failback.pass() {
-        let (service, suppressed) = (balancer.service_id(), passed.suppressed());
-        tracing::warn!(%service, attempts, why, suppressed, "a call that failed is given up, and nobody waits for it");
-    }
 }

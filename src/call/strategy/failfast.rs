@@ -1,8 +1,9 @@
 use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 use super::limits::{Attempt, Limits, limits};
-use super::work::Work;
+use super::work::{Paid, Work};
 use super::{Answered, CallError, Protocol, Strategy};
 use crate::{Choice, LoadBalancer, Request};
 
@@ -39,6 +40,50 @@ impl Failfast {
     }
 
     limits!(sticky);
+
+    /// The call once more, behind its caller; `paid` is what the budget gave for it.
+    pub(super) async fn again<R, E, P, S, F>(
+        &self,
+        balancer: &LoadBalancer,
+        request: &Request<'_>,
+        protocol: &P,
+        send: S,
+        paid: Paid<'_>,
+    ) -> Result<Answered<R>, CallError<E>>
+    where
+        E: fmt::Display,
+        P: Protocol<R, E>,
+        S: FnMut(&Choice, Attempt) -> Option<F>,
+        F: Future<Output = Result<R, E>>,
+    {
+        once(Work::again(balancer, request, protocol, &self.limits), send, Some(paid)).await
+    }
+}
+
+/// The one attempt.
+async fn once<R, E, P, S, F>(
+    mut work: Work<'_, P>,
+    mut send: S,
+    paid: Option<Paid<'_>>,
+) -> Result<Answered<R>, CallError<E>>
+where
+    E: fmt::Display,
+    P: Protocol<R, E>,
+    S: FnMut(&Choice, Attempt) -> Option<F>,
+    F: Future<Output = Result<R, E>>,
+{
+    let choice = match work.choose().await {
+        Some(Ok(choice)) => choice,
+        Some(Err(error)) => return work.nothing(Some(error)),
+        None => return work.nothing(None),
+    };
+    let Some(attempt) = work.begin(choice, &mut send) else { return work.unsendable() };
+    if let Some(paid) = paid {
+        paid.spent();
+    }
+    let landed = attempt.await;
+    work.landed(&landed);
+    work.give(landed)
 }
 
 impl Strategy for Failfast {
@@ -47,7 +92,7 @@ impl Strategy for Failfast {
         balancer: &LoadBalancer,
         request: &Request<'_>,
         protocol: &P,
-        mut send: S,
+        send: S,
     ) -> Result<Answered<R>, CallError<E>>
     where
         E: fmt::Display,
@@ -55,15 +100,10 @@ impl Strategy for Failfast {
         S: FnMut(&Choice, Attempt) -> Option<F>,
         F: Future<Output = Result<R, E>>,
     {
-        let mut work = Work::start(balancer, request, protocol, &self.limits);
-        let choice = match work.choose().await {
-            Some(Ok(choice)) => choice,
-            Some(Err(error)) => return work.nothing(Some(error)),
-            None => return work.nothing(None),
-        };
-        let Some(attempt) = work.begin(choice, &mut send) else { return work.unsendable() };
-        let landed = attempt.await;
-        work.landed(&landed);
-        work.give(landed)
+        once(Work::start(balancer, request, protocol, &self.limits), send, None).await
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        self.limits.timeout
     }
 }

@@ -112,10 +112,13 @@ impl Strategy for Failover {
                 _ => Duration::ZERO,
             };
             match landed.pause() {
-                Some((asked, _)) if asked > work.max_push_back() => break,
-                Some((asked, true)) => pause = asked,
-                Some((_, false)) => avoid.add_uid(uid),
+                Some(asked) if asked > work.max_push_back() => break,
+                Some(asked) => pause = asked,
                 None => {}
+            }
+            if landed.outcome.wait().is_some() {
+                // It alone: whether that is too long shows when nobody else is left.
+                avoid.add_uid(uid);
             }
             let free = landed.never_sent();
             if free {
@@ -142,10 +145,11 @@ impl Strategy for Failover {
                 break;
             }
             if let Some(until) = busy.until(&choice) {
-                if work.is_late(until.saturating_duration_since(Instant::now())) {
+                // Nobody else is left.
+                let left = until.saturating_duration_since(Instant::now());
+                if left > work.max_push_back() || work.is_late(left) {
                     break;
                 }
-                // Nobody else is left.
                 choice = wait(choice, until).await;
             }
             if work.is_late(Duration::ZERO) {
@@ -158,5 +162,9 @@ impl Strategy for Failover {
             landed = attempt.await;
         }
         work.give(landed)
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        self.limits.timeout
     }
 }

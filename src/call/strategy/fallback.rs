@@ -36,8 +36,8 @@ pub struct Fallback<T> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Reply<R> {
-    /// The answer of an instance, with its lease.
-    Answered(Answered<R>),
+    /// The answer of an instance, with its lease, and what it says of the instance ([`Protocol::outcome`]).
+    Answered(Answered<R>, Outcome),
     /// The value in its place.
     Fallback(R),
 }
@@ -48,11 +48,11 @@ impl<R> Reply<R> {
         matches!(self, Self::Fallback(_))
     }
 
-    /// The response, whose lease ends here.
+    /// The response, whose lease ends here, with what the answer says of its instance: a 503 is no success.
     pub fn into_response(self) -> R {
         match self {
-            Self::Answered(Answered { response, lease, .. }) => {
-                lease.complete(Outcome::Success);
+            Self::Answered(Answered { response, lease, .. }, outcome) => {
+                lease.complete(outcome);
                 response
             }
             Self::Fallback(response) => response,
@@ -116,7 +116,10 @@ impl<T: Strategy> Fallback<T> {
             return Ok(Reply::Fallback(fallback(None)));
         }
         match self.strategy.run_with(balancer, request, protocol, send).await {
-            Ok(answered) => Ok(Reply::Answered(answered)),
+            Ok(answered) => {
+                let outcome = protocol.outcome(Ok(&answered.response));
+                Ok(Reply::Answered(answered, outcome))
+            }
             Err(error) if error.is_business() => Err(error),
             Err(error) => Ok(Reply::Fallback(fallback(Some(&error)))),
         }

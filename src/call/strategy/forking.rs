@@ -1,5 +1,6 @@
 use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -7,11 +8,13 @@ use futures_util::stream::FuturesUnordered;
 use super::limits::{Attempt, Limits, limits};
 use super::work::{Verdict, Work};
 use super::{Answered, CallError, Protocol, Strategy};
+use crate::call::PushBack;
 use crate::{Choice, LoadBalancer, Request};
 
 /// Several attempts at once, on different instances; the first good answer is the call's, and the others are cancelled.
 ///
-/// Two by default ([`with_forks`](Self::with_forks)); an error only when all failed. The copies are wanted, not a reaction to
+/// Two by default ([`with_forks`](Self::with_forks)); an error only when all failed, or one brought a business error, which ends
+/// the call. The copies are wanted, not a reaction to
 /// a failure: they cost the retry budget nothing, and the servers that many times the load. [`Hedging`](super::Hedging) is
 /// nearly as fast for a few percent.
 ///
@@ -90,9 +93,14 @@ impl Strategy for Forking {
         let mut last = None;
         while let Some(landed) = attempts.next().await {
             work.landed(&landed);
-            let good = landed.verdict() == Verdict::Good;
+            let ends = match landed.verdict() {
+                Verdict::Good => true,
+                // Every copy would bring the same, unless it is only further attempts that the server forbids.
+                Verdict::Fatal => landed.push_back != PushBack::Never,
+                Verdict::Bad => false,
+            };
             last = Some(landed);
-            if good {
+            if ends {
                 break;
             }
         }
@@ -102,5 +110,9 @@ impl Strategy for Forking {
             Some(landed) => work.give(landed),
             None => work.unsendable(),
         }
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        self.limits.timeout
     }
 }

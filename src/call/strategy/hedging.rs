@@ -151,15 +151,15 @@ impl Strategy for Hedging {
                     }
                     let (verdict, push_back) = (landed.verdict(), landed.push_back);
                     (outcome, free) = (landed.outcome, landed.never_sent());
-                    let asked = landed.pause().filter(|(_, everywhere)| *everywhere).map(|(asked, _)| asked);
+                    let pause = landed.pause().unwrap_or_default();
                     last = Some(landed);
                     match verdict {
                         // It forbids further attempts; those on their way may still bring an answer.
                         Verdict::Fatal if push_back == PushBack::Never => next = None,
                         Verdict::Good | Verdict::Fatal => break,
                         Verdict::Bad if next.is_some() => {
-                            let pause = asked.unwrap_or_default();
-                            next = Instant::now().checked_add(pause).filter(|_| pause <= work.max_push_back());
+                            let too_long = pause > work.max_push_back() || work.is_late(pause);
+                            next = Instant::now().checked_add(pause).filter(|_| !too_long);
                         }
                         Verdict::Bad => {}
                     }
@@ -192,5 +192,9 @@ impl Strategy for Hedging {
             Some(landed) => work.give(landed),
             None => work.unsendable(),
         }
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        self.limits.timeout
     }
 }

@@ -57,9 +57,9 @@ macro_rules! limits {
     (retries) => {
         limits!(sticky);
 
-        /// Sets the longest wait that a server may ask for ([`Outcome::RetryAfter`](crate::Outcome::RetryAfter),
-        /// [`PushBack::After`](crate::call::PushBack::After)); one that asks for more gets no other attempt, and the caller
-        /// gets its answer. Default: 10 s.
+        /// Sets the longest wait that a server may ask for: after a [`PushBack::After`](crate::call::PushBack::After) that asks
+        /// for more there is no other attempt, and the caller gets the answer; an instance that asks for more
+        /// ([`Outcome::RetryAfter`](crate::Outcome::RetryAfter)) is not asked again, but others are. Default: 10 s.
         #[must_use]
         pub fn with_max_push_back(mut self, most: std::time::Duration) -> Self {
             self.limits.max_push_back = most;

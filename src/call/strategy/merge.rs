@@ -13,7 +13,7 @@ use crate::{Choice, LoadBalancer, Outcome, Request};
 ///
 /// A group is what a [hint](Request::with_hint) names. Within a group the call is made once ([`Failfast`]), or as another
 /// [`Strategy`] says. A group that fails is left out, and the log told as by [`Failsafe`](super::Failsafe); if all fail,
-/// the call does.
+/// the call does. One whose answer speaks against its instance, as a 503, has failed.
 ///
 /// What a hint means is up to the chain ([`with_hints`](crate::SupplierBuilder::with_hints)): one that no instance has stands
 /// for all instances, as in Spring.
@@ -59,7 +59,8 @@ impl<T: Strategy> Merge<T> {
     /// before.
     ///
     /// # Errors
-    /// That of the last group, if all failed; without any group `merge` gets nothing.
+    /// That of the last group, if all failed; an answer that counts as a failure is told by its
+    /// [outcome](CallError::outcomes). Without any group `merge` gets nothing.
     pub async fn run<R, E, J, S, F, M>(
         &self,
         balancer: &LoadBalancer,
@@ -100,8 +101,12 @@ impl<T: Strategy> Merge<T> {
             let request = request.with_hint(group);
             let sent = |choice: &Choice, attempt| send(choice, attempt);
             let answered = self.strategy.run_with(balancer, &request, protocol, sent).await?;
-            let Answered { response, lease, .. } = answered;
-            lease.complete(protocol.outcome(Ok(&response)));
+            let Answered { response, lease, instance, .. } = answered;
+            let outcome = protocol.outcome(Ok(&response));
+            lease.complete(outcome);
+            if outcome.is_bad() {
+                return Err(CallError::rejected(balancer.service_id(), instance, outcome));
+            }
             Ok(response)
         });
         let (mut responses, mut failed) = (Vec::new(), Vec::new());

@@ -20,6 +20,7 @@ mod zone_aware;
 
 use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 pub use available::Available;
 pub use broadcast::Broadcast;
@@ -90,4 +91,10 @@ pub trait Strategy {
         P: Protocol<R, E>,
         S: FnMut(&Choice, Attempt) -> Option<F>,
         F: Future<Output = Result<R, E>>;
+
+    /// How long a call may take in all, if the strategy bounds that itself (default: it does not). Whoever makes one call of
+    /// several, as [`ZoneAware`] does, bounds them all by it.
+    fn time_limit(&self) -> Option<Duration> {
+        None
+    }
 }

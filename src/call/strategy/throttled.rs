@@ -1,5 +1,6 @@
 use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 use super::limits::Attempt;
 use super::story::Story;
@@ -69,5 +70,9 @@ impl<T: Strategy> Strategy for Throttled<T> {
             Err(error) => self.throttle.ended(error.is_business()),
         }
         result
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        self.strategy.time_limit()
     }
 }

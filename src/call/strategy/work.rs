@@ -85,19 +85,35 @@ impl<R, E> Landed<R, E> {
         self.outcome == Outcome::Failure(Failure::Connect)
     }
 
-    /// How long the server wants to be left alone, and whether by every attempt.
-    pub(super) fn pause(&self) -> Option<(Duration, bool)> {
-        match self.push_back {
-            PushBack::After(pause) => Some((pause, true)),
-            _ => self.outcome.wait().map(|wait| (wait, false)),
-        }
+    /// Until when no other attempt may begin, wherever it goes.
+    pub(super) const fn pause(&self) -> Option<Duration> {
+        self.push_back.pause()
     }
 }
 
 /// An attempt that the budget paid for: dropped before it began, it is given back.
 pub(super) struct Paid<'a>(Option<&'a LoadBalancer>);
 
-impl Paid<'_> {
+impl<'a> Paid<'a> {
+    /// Takes one more attempt, after one that ended so, from what throttle and budget allow. `free`: that one was never sent,
+    /// so that neither its failure nor its repetition is load.
+    fn take(
+        balancer: &'a LoadBalancer,
+        calls: &CallSettings,
+        throttle: Option<&RetryThrottle>,
+        outcome: Outcome,
+        free: bool,
+    ) -> Option<Self> {
+        let paid = free || withdraw(balancer, calls, outcome, throttle);
+        paid.then(|| Self((!free).then_some(balancer)))
+    }
+
+    /// The same for a call that was over, and is made again.
+    pub(super) fn again(balancer: &'a LoadBalancer, outcome: Outcome, free: bool) -> Option<Self> {
+        let calls = balancer.calls();
+        Self::take(balancer, &calls, retry_throttle(balancer, &calls).as_ref(), outcome, free)
+    }
+
     /// It began.
     pub(super) fn spent(mut self) {
         self.0 = None;
@@ -119,8 +135,18 @@ impl<'a, P> Work<'a, P> {
         protocol: &'a P,
         limits: &'a Limits,
     ) -> Self {
-        let calls = balancer.calls();
         balancer.service_state().deposit();
+        Self::again(balancer, request, protocol, limits)
+    }
+
+    /// The same for a call that is made again: it adds nothing to the budget, from which somebody took it.
+    pub(super) fn again(
+        balancer: &'a LoadBalancer,
+        request: &'a Request<'a>,
+        protocol: &'a P,
+        limits: &'a Limits,
+    ) -> Self {
+        let calls = balancer.calls();
         Self {
             throttle: limits.throttle.clone().or_else(|| retry_throttle(balancer, &calls)),
             story: Story::start(balancer.service_id(), &calls, request),
@@ -162,11 +188,7 @@ impl<'a, P> Work<'a, P> {
         let avoiding = self.request.with_tried(tried);
         // A first attempt turns the wheel of first attempts.
         let wanted = if tried.is_empty() { self.request } else { &avoiding };
-        let mut chosen = choose(self.balancer, wanted, self.deadline()).await;
-        if let Some(Ok(choice)) = &mut chosen {
-            choice.hush();
-        }
-        chosen
+        choose(self.balancer, wanted, self.deadline()).await
     }
 
     /// An instance that was not tried, from the list at hand.
@@ -256,11 +278,9 @@ impl<'a, P> Work<'a, P> {
         }
     }
 
-    /// Takes one more attempt, after one that ended so, from what throttle and budget allow. `free`: that one was never sent,
-    /// so that neither its failure nor its repetition is load.
+    /// Pays for one more attempt, after one that ended so, if throttle and budget allow it.
     pub(super) fn pay(&self, outcome: Outcome, free: bool) -> Option<Paid<'a>> {
-        let paid = free || withdraw(self.balancer, &self.calls, outcome, self.throttle.as_ref());
-        paid.then(|| Paid((!free).then_some(self.balancer)))
+        Paid::take(self.balancer, &self.calls, self.throttle.as_ref(), outcome, free)
     }
 
     /// Waits until there is a list that may be served; `None` if its time is up first.
@@ -310,7 +330,7 @@ impl<'a, P> Work<'a, P> {
         Some(Answered { response, lease, instance, attempts: number })
     }
 
-    /// The call ends without an attempt: nothing to choose, or no time for it.
+    /// The call ends without a further attempt: nothing to choose, or no time for it.
     pub(super) fn nothing<R, E: fmt::Display>(
         self,
         chosen: Option<ChooseError>,

@@ -2,11 +2,16 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use tokio::time::Instant;
 
 use super::limits::Attempt;
 use super::{Answered, CallError, Failover, Protocol, Strategy};
+use crate::call::PushBack;
 use crate::call::attempts::Judged;
-use crate::{Choice, Failure, LoadBalancer, Outcome, Request, Weight};
+use crate::{Choice, LoadBalancer, Outcome, Request, Weight};
 
 /// One service over several balancers, such as one for each registry or region: Dubbo's zone-aware cluster.
 ///
@@ -17,7 +22,8 @@ use crate::{Choice, Failure, LoadBalancer, Outcome, Request, Weight};
 /// 4. the first.
 ///
 /// Within it the call is made by a [`Strategy`], by default [`Failover`]. One that has nothing to choose, or that cannot be
-/// reached at all, is followed by the next one of this order: two levels of balancing do not make two ways to fail.
+/// reached at all, is followed by the next one of this order: two levels of balancing do not make two ways to fail. They share
+/// the time of the call: its bound ([`Strategy::time_limit`]) holds for all of them together.
 ///
 /// The zone of a call is the attribute `registry_zone` of its request, else [`with_zone`](Self::with_zone); it is forced if
 /// the attribute `registry_zone_force` is `true`, as Dubbo's attachments have it. Zones are compared without case.
@@ -194,13 +200,17 @@ impl<T: Strategy> ZoneAware<T> {
     {
         let order = self.order(request).map_err(|zone| CallError::nowhere(Some(zone), self.zones()))?;
         let mut failed = None;
+        let protocol = Bounded::new(protocol, self.strategy.time_limit());
         for member in order {
+            if failed.is_some() && protocol.deadline().is_some_and(|end| end <= Instant::now()) {
+                break;
+            }
             let sent = |choice: &Choice, attempt| send(choice, attempt);
-            match self.strategy.run_with(&member.balancer, request, protocol, sent).await {
+            match self.strategy.run_with(&member.balancer, request, &protocol, sent).await {
                 Ok(answered) => return Ok(answered),
                 // What cannot be sent again keeps the error of when it was.
                 Err(error) if error.is_unsendable() && failed.is_some() => break,
-                Err(error) if is_unreached(&error) => failed = Some(error),
+                Err(error) if error.is_unreached() => failed = Some(error),
                 Err(error) => return Err(error),
             }
         }
@@ -212,12 +222,35 @@ impl<T: Strategy> ZoneAware<T> {
     }
 }
 
-/// Whether nobody has heard of the call.
-fn is_unreached<E>(error: &CallError<E>) -> bool {
-    let never_sent = Outcome::Failure(Failure::Connect);
-    let outcomes = error.outcomes();
-    error.choose_error().is_some()
-        || !outcomes.is_empty() && outcomes.iter().all(|outcome| *outcome == never_sent)
+/// A protocol whose calls all have one end: one that follows on another has what that one left.
+struct Bounded<'a, P> {
+    protocol: &'a P,
+    end: Option<Instant>,
+}
+
+impl<'a, P> Bounded<'a, P> {
+    fn new(protocol: &'a P, limit: Option<Duration>) -> Self {
+        Self { protocol, end: limit.and_then(|limit| Instant::now().checked_add(limit)) }
+    }
+}
+
+/// What strategies ask of a protocol.
+impl<R, E, P: Protocol<R, E>> Protocol<R, E> for Bounded<'_, P> {
+    fn outcome(&self, result: Result<&R, &E>) -> Outcome {
+        self.protocol.outcome(result)
+    }
+
+    fn headers(&self, response: &R) -> HeaderMap {
+        self.protocol.headers(response)
+    }
+
+    fn push_back(&self, result: Result<&R, &E>) -> PushBack {
+        self.protocol.push_back(result)
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.protocol.deadline().into_iter().chain(self.end).min()
+    }
 }
 
 #[cfg(all(test, not(evenkeel_loom)))]
