@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use evenkeel::call::{Hedging, PushBack, Strategy};
+use evenkeel::call::{Available, Failfast, Failover, Forking, Hedging, Protocol, PushBack, Strategy};
 use evenkeel::policy::RoundRobin;
-use evenkeel::{Choice, Failure, Outcome, Request};
+use evenkeel::{Choice, Failure, LoadBalancer, Outcome, Request};
+use futures_util::FutureExt;
 
 use super::attempts::Pushing;
-use super::common::{Bad, Does, REFUSED, RESET, Script, balancer, balancer_with, classify, with_budget};
+use super::common::{
+    Answer, Bad, Does, REFUSED, RESET, Script, balancer, balancer_with, classify, with_budget,
+};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -55,6 +58,57 @@ async fn a_push_back_beyond_the_time_of_the_call_is_not_waited_for() {
         // The caller gets what the instance said, not that the time is up.
         assert_eq!(error.call_error(), Some(&Bad(Outcome::Failure(Failure::Reset))));
     }
+}
+
+/// Who takes too long asks for a pause.
+struct Pausing;
+
+impl Protocol<Outcome, Bad> for Pausing {
+    fn outcome(&self, result: Result<&Outcome, &Bad>) -> Outcome {
+        classify(result)
+    }
+    fn push_back(&self, result: Result<&Outcome, &Bad>) -> PushBack {
+        match result {
+            Err(Bad(Outcome::Failure(Failure::Timeout))) => PushBack::After(MS(400)),
+            _ => PushBack::None,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_push_back_holds_though_another_attempt_fails_behind_it() {
+    let lb = balancer("a b c");
+    let script = Script::new(&[
+        ("a", &[Does::Fail(Failure::Timeout, 60)]),
+        ("b", &[Does::Fail(Failure::Reset, 30)]),
+        ("c", &[Does::Ok(5)]),
+    ]);
+    let send = |choice: &Choice, attempt| script.send(choice, attempt);
+    let strategy = Hedging::default().with_attempts(3).with_delay(MS(50));
+    let answer = strategy.run_with(&lb, &Request::EMPTY, &Pausing, send).await.unwrap();
+    assert_eq!((script.times(), answer.attempts), (vec![0, 50, 460], 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_time_is_up_begins_no_attempt() {
+    let strategies: [&dyn Fn(&LoadBalancer, &Script) -> Answer; 5] = [
+        &|lb, script| block(script.run(&Failover::default().with_timeout(MS(0)), lb)),
+        &|lb, script| block(script.run(&Failfast::default().with_timeout(MS(0)), lb)),
+        &|lb, script| block(script.run(&Forking::default().with_timeout(MS(0)), lb)),
+        &|lb, script| block(script.run(&Hedging::default().with_timeout(MS(0)), lb)),
+        &|lb, script| block(script.run(&Available::default().with_timeout(MS(0)), lb)),
+    ];
+    for strategy in strategies {
+        let (lb, script) = (balancer("a b"), Script::new(&[("a", &[Does::Ok(0)]), ("b", &[Does::Ok(0)])]));
+        let error = strategy(&lb, &script).unwrap_err();
+        assert!(error.is_timeout() && error.tried().is_empty(), "{error}");
+        assert_eq!((script.order().as_str(), lb.in_flight()), ("", 0));
+    }
+}
+
+/// Nothing of it waits.
+fn block(call: impl Future<Output = Answer>) -> Answer {
+    call.now_or_never().expect("no wait")
 }
 
 #[tokio::test(start_paused = true)]

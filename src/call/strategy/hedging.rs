@@ -135,6 +135,8 @@ impl Strategy for Hedging {
         // What the next attempt follows on: an attempt that is late, unless one failed.
         let (mut outcome, mut free) = (Outcome::Failure(Failure::Timeout), false);
         let mut last = None;
+        // Before this a server asked for no further attempt.
+        let mut held = start;
         while !attempts.is_empty() || next.is_some() {
             let timer = async {
                 match next {
@@ -158,8 +160,11 @@ impl Strategy for Hedging {
                         Verdict::Fatal if push_back == PushBack::Never => next = None,
                         Verdict::Good | Verdict::Fatal => break,
                         Verdict::Bad if next.is_some() => {
+                            let now = Instant::now();
+                            held = now.checked_add(pause).unwrap_or(held).max(held);
+                            let pause = held.saturating_duration_since(now);
                             let too_long = pause > work.max_push_back() || work.is_late(pause);
-                            next = Instant::now().checked_add(pause).filter(|_| !too_long);
+                            next = Some(now + pause).filter(|_| !too_long);
                         }
                         Verdict::Bad => {}
                     }

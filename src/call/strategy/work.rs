@@ -167,6 +167,10 @@ impl<'a, P> Work<'a, P> {
     where
         P: Protocol<R, E>,
     {
+        if self.is_late(Duration::ZERO) {
+            // An attempt that begins now would blame its instance for the time that others took.
+            return None;
+        }
         if let Some(mut choice) = self.kept() {
             choice.hush();
             return Some(Ok(choice));
@@ -288,6 +292,9 @@ impl<'a, P> Work<'a, P> {
     where
         P: Protocol<R, E>,
     {
+        if self.is_late(Duration::ZERO) {
+            return None;
+        }
         within(self.deadline(), self.balancer.ready()).await
     }
 
