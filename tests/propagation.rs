@@ -12,6 +12,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use evenkeel::call::call;
+use evenkeel::client::reqwest::middleware::{Balance, Retry};
 use evenkeel::client::{Propagated, Propagation, PropagationLayer};
 use evenkeel::config::Properties;
 use evenkeel::discovery::SimpleDiscovery;
@@ -110,8 +111,18 @@ async fn every_client_has_it_before_it_chooses_and_on_the_wire() {
         let by_layer = canary().scope(layered.clone().oneshot(request)).await.unwrap();
         assert_eq!(by_layer.into_body().collect().await.unwrap().to_bytes(), "canary");
     }
+    let finished = || reqwest_middleware::ClientBuilder::new(reqwest::Client::new());
+    for middleware in [
+        finished().with(Balance::new(&second.balancers)).build(),
+        finished().with(Retry::new(&second.balancers)).with(Balance::new(&second.balancers)).build(),
+    ] {
+        for _ in 0..3 {
+            let by_middleware = canary().scope(middleware.get("lb://orders/x").send()).await.unwrap();
+            assert_eq!(by_middleware.text().await.unwrap(), "canary");
+        }
+    }
     assert!(second.canary.heads().iter().all(|head| header(head, "x-sc-lb-hint") == Some("canary")));
-    assert_eq!((second.canary.served(), second.stable.served()), (9, 0));
+    assert_eq!((second.canary.served(), second.stable.served()), (15, 0));
     // A request that says so itself is believed.
     let own =
         canary().scope(reqwest.get("lb://orders/x").header("x-sc-lb-hint", "stable").send()).await.unwrap();

@@ -14,6 +14,7 @@ use crate::client::reqwest::options::{CallOptions, View};
 use crate::client::tls_name::tls_name;
 use crate::client::transform::Transformers;
 use crate::client::{Outgoing, RequestTransformer, Via};
+use crate::request::Propagated;
 use crate::{HttpView, InstanceState, LoadBalancer, LoadBalancers, Outcome, Target, Tried};
 
 /// Sends each request that names a service to one of its instances; see the [module](super).
@@ -112,6 +113,8 @@ impl Balance {
     ) -> Result<Response> {
         let options = extensions.get::<CallOptions>().cloned().unwrap_or_default();
         let mut attempts = extensions.remove::<Attempts>().unwrap_or_default();
+        // Before an instance is chosen, since the chain goes by it.
+        Propagated::current().add_to(request.headers_mut());
         let choice = {
             let http = HttpView::with_text(request.method(), request.url().as_str(), request.headers());
             let view = View { http, options: &options };
