@@ -65,7 +65,7 @@ impl InstanceData {
     ///
     /// # Errors
     /// It would go in the clear.
-    #[cfg(feature = "tower")]
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub(crate) fn scheme_for(
         self: &Arc<Self>,
         requested: Option<&str>,

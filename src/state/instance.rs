@@ -157,7 +157,7 @@ impl InstanceState {
     }
 
     /// The scheme with which a request is sent here; see [`Target::of`](crate::Target::of). It leaves the instance where it is.
-    #[cfg(feature = "tower")]
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub(crate) fn scheme_for(
         &self,
         requested: Option<&str>,

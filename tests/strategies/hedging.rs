@@ -4,13 +4,10 @@ use std::time::Duration;
 
 use evenkeel::call::{Available, Failfast, Failover, Forking, Hedging, Protocol, PushBack, Strategy};
 use evenkeel::policy::RoundRobin;
-use evenkeel::{Choice, Failure, LoadBalancer, Outcome, Request};
-use futures_util::FutureExt;
+use evenkeel::{Choice, Failure, Outcome, Request};
 
 use super::attempts::Pushing;
-use super::common::{
-    Answer, Bad, Does, REFUSED, RESET, Script, balancer, balancer_with, classify, with_budget,
-};
+use super::common::{Bad, Does, REFUSED, RESET, Script, balancer, balancer_with, classify, with_budget};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -91,24 +88,18 @@ async fn a_push_back_holds_though_another_attempt_fails_behind_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_whose_time_is_up_begins_no_attempt() {
-    let strategies: [&dyn Fn(&LoadBalancer, &Script) -> Answer; 5] = [
-        &|lb, script| block(script.run(&Failover::default().with_timeout(MS(0)), lb)),
-        &|lb, script| block(script.run(&Failfast::default().with_timeout(MS(0)), lb)),
-        &|lb, script| block(script.run(&Forking::default().with_timeout(MS(0)), lb)),
-        &|lb, script| block(script.run(&Hedging::default().with_timeout(MS(0)), lb)),
-        &|lb, script| block(script.run(&Available::default().with_timeout(MS(0)), lb)),
-    ];
-    for strategy in strategies {
-        let (lb, script) = (balancer("a b"), Script::new(&[("a", &[Does::Ok(0)]), ("b", &[Does::Ok(0)])]));
-        let error = strategy(&lb, &script).unwrap_err();
-        assert!(error.is_timeout() && error.tried().is_empty(), "{error}");
-        assert_eq!((script.order().as_str(), lb.in_flight()), ("", 0));
-    }
+    nobody_is_called(&Failover::default().with_timeout(MS(0))).await;
+    nobody_is_called(&Failfast::default().with_timeout(MS(0))).await;
+    nobody_is_called(&Forking::default().with_timeout(MS(0))).await;
+    nobody_is_called(&Hedging::default().with_timeout(MS(0))).await;
+    nobody_is_called(&Available::default().with_timeout(MS(0))).await;
 }
 
-/// Nothing of it waits.
-fn block(call: impl Future<Output = Answer>) -> Answer {
-    call.now_or_never().expect("no wait")
+async fn nobody_is_called(strategy: &impl Strategy) {
+    let (lb, script) = (balancer("a b"), Script::new(&[("a", &[Does::Ok(0)]), ("b", &[Does::Ok(0)])]));
+    let error = script.run(strategy, &lb).await.unwrap_err();
+    assert!(error.is_timeout() && error.tried().is_empty(), "{error}");
+    assert_eq!((script.order().as_str(), lb.in_flight()), ("", 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -155,24 +155,24 @@ impl Client {
         let send = |choice: &Choice, _: u32| {
             let mut request = ends.within(replay.next()?)?;
             let instance = choice.instance();
-            let prepared = choice.target(Some(scheme)).map_err(Attempt::Target).and_then(|target| {
+            let mut prepare = || {
+                let at = choice.state().scheme_for(Some(scheme)).map_err(Attempt::Target)?;
                 let client = self.client(balancer, choice, &instance, &calls).map_err(Attempt::Reqwest)?;
                 let untouched = !self.transformers().have_work(&calls);
-                let aimed = if untouched { client.aim(&target, original.url()) } else { None };
+                let aimed = if untouched { client.aim(&at, original.url()) } else { None };
                 *request.url_mut() = if let Some(aimed) = aimed {
                     aimed
                 } else {
+                    let target = choice.target(Some(scheme)).map_err(Attempt::Target)?;
                     let target = named(target, &instance, &calls).map_err(Attempt::Name)?;
                     let outgoing = Outgoing::new(method, url, target.rewrite(url), request.headers_mut());
                     let at = self.transformers().apply(&calls, outgoing, &instance);
                     Url::parse(&at).map_err(|error| Attempt::Url(at.clone(), error.to_string()))?
                 };
-                Ok((client, request))
-            });
-            Some(async move {
-                let (client, request) = prepared?;
-                client.client.execute(request).await.map_err(Attempt::Reqwest)
-            })
+                Ok(client)
+            };
+            let prepared = prepare();
+            Some(async move { prepared?.client.execute(request).await.map_err(Attempt::Reqwest) })
         };
         let answered = call_first(balancer, &view.request(), &Http(ends), first, send).await;
         answered.map(Answer::Balanced).map_err(Error::call)

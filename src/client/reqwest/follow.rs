@@ -33,15 +33,16 @@ pub(super) async fn run(
     let mut replay = Replay::new(request, make);
     let mut trail = Trail::default();
     let mut options = Cow::Borrowed(options);
-    // As it was written: that of an instance has its address, where the request has the name of the service.
-    let mut url = replay.request.url().clone();
+    // Of a redirect, as it was written: that of an instance has its address, where the request has the name of the service.
+    let mut url = None;
     loop {
         // A look-up before the first attempt at another place has no limit of its own that is shorter.
         let end = ends.end().filter(|_| !trail.urls.is_empty());
         let called = within(end, pin!(client.call(&to, &mut replay, &ends, &options))).await;
         let answered = called.unwrap_or_else(|| Err(Error::late()));
         let answer = answered.map_err(|error| error.after(&trail.urls))?;
-        let next = match next(client, &to, &answer, &replay, (&url, &mut trail)) {
+        let here = url.as_ref().unwrap_or(replay.request.url());
+        let next = match next(client, &to, &answer, &replay, (here, &mut trail)) {
             Ok(Some(next)) => next,
             Ok(None) => return Ok(finished(answer, &trail)),
             Err(fault) => {
@@ -55,7 +56,7 @@ pub(super) async fn run(
             options = Cow::Owned(if stays { options.elsewhere() } else { CallOptions::default() });
         }
         next.apply(&mut replay, client.sends_referer());
-        (to, url) = (next.to, next.location);
+        (to, url) = (next.to, Some(next.location));
     }
 }
 

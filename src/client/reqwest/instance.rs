@@ -127,17 +127,25 @@ impl Current {
 
     /// The URL of a request here: path and query of the logical one. It is what the text of the whole URL would be parsed to,
     /// at a third of the cost. `None` if somebody has to say what is wrong with it.
-    pub(super) fn aim(&self, target: &Target, logical: &Url) -> Option<Url> {
-        let known = match target.scheme() {
+    pub(super) fn aim(&self, scheme: &str, logical: &Url) -> Option<Url> {
+        let known = match scheme {
             "http" => &self.http,
             "https" => &self.https,
             _ => return None,
         };
-        let address = || Url::parse(&named(target.clone(), &self.instance, &self.calls).ok()?.url("/")).ok();
-        let mut url = known.get_or_init(address).clone()?;
+        let mut url = known.get_or_init(|| self.address(scheme)).clone()?;
         url.set_path(logical.path());
         url.set_query(logical.query());
         Some(url)
+    }
+
+    fn address(&self, scheme: &str) -> Option<Url> {
+        // Whoever asks for this scheme was allowed to.
+        let target = Target::of(&self.instance, Some(scheme), true).ok()?;
+        if target.scheme() != scheme {
+            return None;
+        }
+        Url::parse(&named(target, &self.instance, &self.calls).ok()?.url("/")).ok()
     }
 }
 
@@ -219,7 +227,7 @@ mod tests {
             prop_assume!(logical.host_str() == Some("orders"));
             let (current, instance) = current(["10.0.0.1", "::1"][at]);
             let target = Target::of(&instance, Some(logical.scheme()), false).unwrap();
-            let aimed = current.aim(&target, &logical);
+            let aimed = current.aim(target.scheme(), &logical);
             prop_assert_eq!(aimed, Url::parse(&target.rewrite(logical.as_str())).ok());
         }
     }
