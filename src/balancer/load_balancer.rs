@@ -46,6 +46,7 @@ pub struct LoadBalancer {
 }
 
 /// What tells for a pool of clients whether its balancer is still there.
+#[cfg(any(feature = "reqwest", feature = "tower"))]
 pub(crate) type Owner = std::sync::Weak<dyn std::any::Any + Send + Sync>;
 
 /// A balancer that may be gone; it keeps none alive.
@@ -199,6 +200,7 @@ impl LoadBalancer {
     }
 
     /// Something that lives as long as this balancer.
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub(crate) fn owner(&self) -> Owner {
         let core: Arc<dyn std::any::Any + Send + Sync> = Arc::clone(&self.core) as _;
         Arc::downgrade(&core)
@@ -216,6 +218,7 @@ impl LoadBalancer {
     }
 
     /// Another one after each change of the snapshot.
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub(crate) fn list_version(&self) -> u64 {
         self.core.driver.publish.snapshot.version()
     }

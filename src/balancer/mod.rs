@@ -25,6 +25,7 @@ pub(crate) use calls::CallSettings;
 pub use choosing::Choosing;
 pub use error::{ChooseError, ChooseErrorKind};
 pub use load_balancer::LoadBalancer;
+#[cfg(any(feature = "reqwest", feature = "tower"))]
 pub(crate) use load_balancer::Owner;
 #[cfg(feature = "tonic014")]
 pub(crate) use load_balancer::WeakBalancer;

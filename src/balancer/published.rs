@@ -58,6 +58,7 @@ impl Published {
     }
 
     /// Goes up behind each change.
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub(super) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }

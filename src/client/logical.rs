@@ -20,6 +20,7 @@ pub(crate) fn balanced_by<T>(
 }
 
 /// The balancer itself.
+#[cfg(feature = "reqwest")]
 pub(crate) fn balancer_of(
     balancers: &LoadBalancers,
     scheme: &str,

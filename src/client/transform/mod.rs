@@ -118,6 +118,7 @@ impl Transformers {
     }
 
     /// Whether there is anything to change.
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub(crate) fn have_work(&self, calls: &CallSettings) -> bool {
         let CallSettings { x_forwarded, host_header, instance_cookie, .. } = calls;
         let forwarded = x_forwarded.enabled || x_forwarded.forwarded;
