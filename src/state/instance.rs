@@ -108,15 +108,16 @@ pub struct InstanceState {
     phantom: Phantom,
     /// A pick that goes by latencies reads it beside the counter, of two instances.
     pace: Pace,
-    uid: u64,
+    /// Made when a policy first asks for it; it stays as long as the state does. A pick that goes by it looks here, of two
+    /// instances.
+    stats: OnceLock<Box<Statistics>>,
     service: Arc<ServiceState>,
+    uid: u64,
     /// Made when the instance is first measured; it stays as long as the state does.
     meter: OnceLock<Box<dyn Meter>>,
     tally: Tally,
     /// When it began to warm up, in nanoseconds on the service's clock.
     warm_from: AtomicU64,
-    /// Made when a policy first asks for it; it stays as long as the state does.
-    stats: OnceLock<Box<Statistics>>,
     data: ArcSwap<InstanceData>,
     skip: Mutex<Skip>,
     alarm: Alarm,

@@ -108,6 +108,11 @@ impl Answers {
     }
 }
 
+/// Of so many answers each is reckoned with at once; beyond, those that went well are with every few of them, as one more or
+/// less of many changes no choice. A failure always is.
+const FEW: u64 = 64;
+const SOME: u64 = 8;
+
 #[allow(clippy::cast_precision_loss)] // a mean needs no more than 53 bits
 fn real(value: u64) -> f64 {
     value as f64
@@ -129,10 +134,12 @@ impl Statistics {
             _ if outcome.is_failure() => (&self.bad, &self.nanos[1]),
             _ => (&self.good, &self.nanos[0]),
         };
-        count.fetch_add(1, Ordering::Relaxed);
+        let before = count.fetch_add(1, Ordering::Relaxed);
         nanos.fetch_add(took, Ordering::Relaxed);
         // Here and not at each look: a call ends once, and a pick looks at two.
-        if self.window.load(Ordering::Relaxed) != 0 {
+        if self.window.load(Ordering::Relaxed) != 0
+            && (before < FEW || before % SOME == 0 || outcome.is_failure() || self.root.get().is_none())
+        {
             self.root_of(self.since_then());
         }
     }
@@ -312,6 +319,30 @@ mod tests {
     use super::*;
 
     const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn of_many_answers_a_good_one_counts_soon_and_a_failure_at_once() {
+        let (now, stats) = (S, Statistics::default());
+        let root = || stats.root(now, 30 * S, S, false).unwrap();
+        assert_eq!(stats.root(now, 30 * S, S, false), None);
+        for at in 0..FEW {
+            stats.ended(Outcome::Success, (at + 1) * 1_000_000);
+            let mean = f64::from(u32::try_from(at + 2).unwrap()) / 2.0;
+            assert!((root() - mean.sqrt()).abs() < 1e-5, "{at}");
+        }
+        // The first behind those is reckoned with, and the next ones with the last of them.
+        stats.ended(Outcome::Success, 0);
+        let before = root();
+        for _ in 1..SOME {
+            stats.ended(Outcome::Success, 0);
+            assert!((root() - before).abs() < f64::EPSILON);
+        }
+        stats.ended(Outcome::Success, 0);
+        assert!(root() < before);
+        let before = root();
+        stats.ended(Outcome::Status(503), 0);
+        assert!(root() > before);
+    }
 
     #[test]
     fn failures_count_as_slow_and_who_gives_up_counts_as_nothing() {

@@ -80,6 +80,7 @@ impl Policy for Adaptive {
             idle: nanos(self.timeout).saturating_mul(2),
             failure: nanos(self.failure),
             exact: self.exact,
+            zeros: set.thousandths().is_some_and(|weights| weights.contains(&0)),
             weights: Weights::of(set),
             // With weights, and unless Dubbo's way is asked for; there is no uniform draw with somebody of weight 0.
             alias: set
@@ -145,6 +146,13 @@ impl Load {
     }
 }
 
+/// So many calls. With a sign, since of that a processor makes a real number in one step.
+#[inline]
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_wrap)] // counts of calls
+fn count(calls: u64) -> f64 {
+    calls as i64 as f64
+}
+
 /// The least that processors are busy.
 const IDLE: f64 = 0.01;
 
@@ -155,6 +163,8 @@ struct Two {
     idle: u64,
     failure: u64,
     exact: bool,
+    /// Whether somebody has weight 0, so that weights have to be looked at.
+    zeros: bool,
     weights: Weights,
     alias: Option<Alias>,
 }
@@ -164,7 +174,7 @@ impl Two {
     fn load(&self, cx: &mut PickCx<'_>, at: usize) -> Load {
         let (now, dry) = (cx.now(), cx.rehearses());
         let state = cx.state(at);
-        if self.weights.at(at) == 0 {
+        if self.zeros && self.weights.at(at) == 0 {
             return Load::MOST;
         }
         let Some(stats) = state.statistics() else { return Load::of(f64::from(state.load())) };
@@ -173,10 +183,9 @@ impl Two {
         if waited && (self.exact || !state.is_failing()) {
             return Load::NONE;
         }
-        #[allow(clippy::cast_precision_loss)] // counts of calls
-        let [good, bad] = [stats.successes() as f64, stats.failures() as f64];
-        let in_flight = f64::from(state.in_flight());
-        let all = good + bad + in_flight;
+        let (good, bad, in_flight) = (stats.successes(), stats.failures(), state.in_flight());
+        let [good, all] = [good, good.wrapping_add(bad).wrapping_add(u64::from(in_flight))].map(count);
+        let in_flight = f64::from(in_flight);
         if self.exact {
             let weight = if self.weights.is_even() { 100.0 } else { self.weights.real(at) };
             let (cpu, latency) = (stats.reported_cpu(), stats.reported_latency());
