@@ -137,6 +137,16 @@ impl<C: Clone> Pool<C> {
         Ok(kept)
     }
 
+    /// Lets go of the client of an instance, which is of no more use; the next call makes another one.
+    #[cfg(feature = "tower")]
+    pub(crate) fn forget(&self, state: &InstanceState) {
+        self.clients.rcu(|clients| {
+            let mut next = (**clients).clone();
+            next.remove(&state.uid());
+            next
+        });
+    }
+
     pub(crate) fn keep_in_step(&self, balancer: &LoadBalancer) {
         // Before the list is looked at: it may be newer, and is looked at again then.
         if !is_news(&self.version, balancer.list_version()) {

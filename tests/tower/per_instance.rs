@@ -177,6 +177,23 @@ async fn a_service_that_is_not_ready_did_not_get_the_call() {
 }
 
 #[tokio::test]
+async fn a_service_that_failed_is_made_anew() {
+    let (_registry, orders) = live(&["a"]);
+    let made = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&made);
+    // The connection of the first one is gone, as after a restart of its server.
+    let mut service =
+        orders.make(move |_| Ok::<_, BoxError>(Unready(counted.fetch_add(1, Ordering::SeqCst) > 0)));
+    poll_fn(|cx| service.poll_ready(cx)).await.unwrap();
+    let error = service.call(1).await.unwrap_err();
+    assert!(error.to_string().contains("closed"), "{error}");
+    for n in 0..3 {
+        assert_eq!(service.call(n).await.unwrap(), n);
+    }
+    assert_eq!((made.load(Ordering::SeqCst), orders.in_flight()), (2, 0));
+}
+
+#[tokio::test]
 async fn a_closure_judges_what_an_answer_says_of_the_instance() {
     let (_registry, orders) = live(&["a"]);
     let (heard, judged) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

@@ -36,8 +36,9 @@ struct Inner<S, X> {
 impl LoadBalancer {
     /// A service over one of yours per instance, which `make` makes at the instance's first call.
     ///
-    /// If it cannot be made, or says that it is not ready, the call was never sent: the instance is skipped with growing
-    /// back-off, and the call goes once to another one.
+    /// If it cannot be made, or fails to become ready, the call was never sent: the instance is skipped with growing back-off,
+    /// the call goes once to another one, and the instance's next call makes another service. One that is not ready *yet* is
+    /// waited for: put a [`tower::timeout`](::tower::timeout) or `load_shed` around it, if that may take long.
     ///
     /// ```
     /// use evenkeel::{LoadBalancer, ServiceInstance};
@@ -272,6 +273,8 @@ where
                     match ready {
                         Ok(()) => Stage::Called { choice: Some(choice), future: service.call(request) },
                         Err(error) => {
+                            // It says so for good: a clone of it would, too.
+                            inner.pool.forget(choice.state());
                             let next = inner.unsent::<Q, S::Response, _>(
                                 choice,
                                 error.into(),
