@@ -163,6 +163,6 @@ impl<C: Clone> Pool<C> {
 
 /// Whether `kept` was another number; one thread only is told. Nothing is written where nothing is new, since all calls look
 /// here.
-fn is_news(kept: &AtomicU64, now: u64) -> bool {
+pub(crate) fn is_news(kept: &AtomicU64, now: u64) -> bool {
     kept.load(Ordering::Relaxed) != now && kept.swap(now, Ordering::Relaxed) != now
 }

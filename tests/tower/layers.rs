@@ -225,6 +225,23 @@ async fn a_service_below_that_must_be_made_ready_is() {
 }
 
 #[tokio::test]
+async fn a_place_in_the_queue_of_a_service_below_goes_along_with_its_call() {
+    let server = Server::start(ok("well")).await;
+    let balancers = balancers([server.instance("a")], Properties::default());
+    let mut service = ServiceBuilder::new()
+        .layer(balancers.balance_layer())
+        .concurrency_limit(1)
+        .service(hyper::<Full<Bytes>>());
+    // The first is let in, the others queue. A place that stayed with the service would be let in next, and nobody leave it.
+    let calls: Vec<_> = (0..4).map(|_| service.call(get("lb://orders/x"))).collect();
+    let all = futures_util::future::join_all(calls);
+    for answer in tokio::time::timeout(Duration::from_secs(20), all).await.expect("nobody waits for ever") {
+        assert_eq!(answer.unwrap().status(), 200);
+    }
+    assert_eq!((server.served(), balancers.in_flight()), (4, 0));
+}
+
+#[tokio::test]
 async fn what_is_handed_on_goes_to_a_service_below_the_retries_that_is_no_balance() {
     let balancers = balancers([Refusing::new().instance("a")], Properties::default());
     let told = |request: Request<Returning<Full<Bytes>>>| async move {

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
+use crate::client::pool::is_news;
 use crate::gateway::routes::Routes;
 use crate::gateway::uri::{Address, Upstream};
 use crate::{LoadBalancer, LoadBalancers, ServiceId};
@@ -41,7 +42,7 @@ impl Addresses {
     pub(super) fn balancer(&self, address: &Address, balancers: &LoadBalancers) -> Option<LoadBalancer> {
         let known = self.0.get(&address.id)?;
         let generation = balancers.generation();
-        if known.generation.swap(generation, Ordering::Relaxed) != generation {
+        if is_news(&known.generation, generation) {
             balancers.follow(&known.balancer, address.instance.clone());
         }
         Some(known.balancer.clone())
