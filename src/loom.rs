@@ -145,7 +145,7 @@ fn the_count_in_flight_returns_to_zero() {
                     Claim::Taken => return,
                     claim => claim == Claim::Probe,
                 };
-                let lease = Choice::new(state, probe, 0, 1);
+                let lease = Choice::new(Arc::clone(state), probe, 0, 1);
                 assert!((1..=2).contains(&state.in_flight()), "{} in flight", state.in_flight());
                 if probe {
                     assert_eq!(probing.fetch_add(1, SeqCst), 0, "two calls probe one instance");
@@ -202,7 +202,7 @@ fn ejections_are_counted_once_and_returned_once() {
             service.outliers().count(Crowd { listed: 1, out: 0, ejected: 0 });
             let call = |state: &Arc<InstanceState>, end: Outcome| match state.claim() {
                 Claim::Taken => {}
-                claim => Choice::new(state, claim == Claim::Probe, 0, 1).complete(end),
+                claim => Choice::new(Arc::clone(state), claim == Claim::Probe, 0, 1).complete(end),
             };
             let other = {
                 let state = Arc::clone(&state);
@@ -236,7 +236,7 @@ fn a_hold_ends_once() {
                 let state = Arc::clone(&state);
                 thread::spawn(move || {
                     let probe = state.claim_anyway();
-                    Choice::new(&state, probe, 0, 1).complete(end);
+                    Choice::new(Arc::clone(&state), probe, 0, 1).complete(end);
                 })
             };
             state.end_hold();

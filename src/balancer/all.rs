@@ -19,7 +19,7 @@ impl LoadBalancer {
     pub(crate) fn first_usable(&self, request: &Request<'_>) -> Result<Choice, ChooseError> {
         self.look_at(request, |wanted| {
             let picked = wanted.view.states().iter().find_map(|state| Picked::claim(state, 0))?;
-            Some(picked.lease(request))
+            Some(picked.won().lease(request))
         })
     }
 
@@ -30,7 +30,7 @@ impl LoadBalancer {
         // They stand in the order of first sight, which is that of their numbers.
         let at = view.states().binary_search_by_key(&uid, |state| state.uid()).ok()?;
         let state = view.states().get(at).filter(|state| state.fits())?;
-        Some(Picked::claim(state, 0)?.lease(request))
+        Some(Picked::claim(state, 0)?.won().lease(request))
     }
 
     fn look_at<T>(

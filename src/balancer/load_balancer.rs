@@ -1,5 +1,5 @@
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::board::{Board, age};
 use super::calls::CallSettings;
 use super::recount;
 use super::snapshot::{Refused, Wanted};
-use super::view::Picked;
+use super::view::{Picked, Won};
 use super::why::Ring;
 use super::{ChooseError, ChooseErrorKind, Choosing, LoadBalancerBuilder, ReactiveLoadBalancer, Snapshot};
 use crate::choice::{Failure, Outcome};
@@ -310,11 +310,24 @@ impl LoadBalancer {
     /// One body for every caller: the tests before it are inlined, and it is long.
     #[inline(never)]
     fn pick(&self, request: &Request<'_>) -> Result<Choice, ChooseError> {
-        self.core.driver.publish.snapshot.with(|snapshot| self.pick_from(snapshot, request))
+        // What is won leaves the snapshot in two registers. A whole result would be written in pieces and read back in larger
+        // ones, for which a processor waits as long as for a locked operation.
+        let mut why = None;
+        let won = self.core.driver.publish.snapshot.with(|snapshot| match self.pick_from(snapshot, request) {
+            Ok(won) => Some(won),
+            Err(error) => {
+                why = Some(error);
+                None
+            }
+        });
+        match won {
+            Some(won) => Ok(won.lease(request)),
+            None => Err(why.unwrap_or_else(|| self.error(ChooseErrorKind::NotReady))),
+        }
     }
 
     #[inline]
-    fn pick_from(&self, snapshot: Option<&Snapshot>, request: &Request<'_>) -> Result<Choice, ChooseError> {
+    fn pick_from(&self, snapshot: Option<&Snapshot>, request: &Request<'_>) -> Result<Won, ChooseError> {
         let board = &self.core.driver.publish;
         let Some(snapshot) = snapshot else { return Err(self.error(ChooseErrorKind::NotReady)) };
         let picked = match snapshot.view(request) {
@@ -329,10 +342,8 @@ impl LoadBalancer {
             let reason = if snapshot.is_empty() { snapshot.reason } else { Reason::NotPicked };
             return Err(self.nothing(snapshot, reason));
         };
-        if snapshot.told {
-            return Ok(tell(snapshot, request, picked.lease(request)));
-        }
-        Ok(picked.lease(request))
+        let won = picked.won();
+        Ok(if snapshot.told { tell(snapshot, request, won) } else { won })
     }
 
     #[cold]
@@ -378,11 +389,15 @@ impl LoadBalancer {
 
 /// Tells the stages that want to hear of it what was picked.
 #[inline(never)]
-fn tell(snapshot: &Snapshot, request: &Request<'_>, choice: Choice) -> Choice {
-    for stage in snapshot.stages.iter().filter(|stage| stage.wants_picks()) {
-        stage.on_pick(request, &choice.instance());
+fn tell(snapshot: &Snapshot, request: &Request<'_>, won: Won) -> Won {
+    let stages = snapshot.stages.iter().filter(|stage| stage.wants_picks());
+    let tell = || stages.for_each(|stage| stage.on_pick(request, &won.instance()));
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(tell)) {
+        // The instance may be waiting for the end of this very call.
+        drop(won.lease(request));
+        resume_unwind(panic);
     }
-    choice
+    won
 }
 
 /// The instance that a request wants, unless it is out of use or was tried.

@@ -4,7 +4,7 @@ use crate::policy::{Candidates, Cursor, Level, PickCx, Picker, Policy, Publishin
 use crate::random::Random;
 use crate::state::{Claim, InstanceState};
 use crate::sync::Ordering;
-use crate::{Choice, Request, Weight};
+use crate::{Choice, Request, ServiceInstance, Weight};
 
 /// A set to pick from - the whole list, or a group - with its picker. Built when the list changes, never after.
 pub(crate) struct View {
@@ -39,6 +39,24 @@ impl<'a> Picked<'a> {
             Claim::Probe => Some(Self::new(state, now, true)),
             Claim::Taken => None,
         }
+    }
+
+    /// The same, to be kept.
+    #[inline]
+    pub(super) fn won(self) -> Won {
+        Won { state: Arc::clone(self.state), word: self.word }
+    }
+}
+
+/// Who was picked, out of its snapshot: still two words.
+pub(super) struct Won {
+    state: Arc<InstanceState>,
+    word: u64,
+}
+
+impl Won {
+    pub(super) fn instance(&self) -> ServiceInstance {
+        self.state.instance()
     }
 
     /// The lease on it.

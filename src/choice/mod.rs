@@ -73,12 +73,12 @@ impl Choice {
     /// Takes the lease; the caller has claimed the instance (see [`crate::state::Fitness::claim`]). `now` is 0 if the pick did
     /// not read the clock.
     #[inline]
-    pub(crate) fn new(state: &Arc<InstanceState>, probe: bool, now: u64, cost: u16) -> Self {
+    pub(crate) fn new(state: Arc<InstanceState>, probe: bool, now: u64, cost: u16) -> Self {
         state.enter(cost);
         let (started, paced) = state.begin(now, cost);
         let bits = OPEN | if paced { PACED } else { 0 } | if probe { PROBE } else { 0 };
         let word = Outcome::CANCELLED << BELOW | u64::from(cost) << BITS | u64::from(bits);
-        Self { state: Arc::clone(state), started, word }
+        Self { state, started, word }
     }
 
     #[inline]
@@ -265,7 +265,7 @@ impl Anchor {
     /// A new lease on the instance. If it is skipped, since the attempt before was never sent, an answer brings it back.
     pub(crate) fn lease(&self) -> Choice {
         let probe = self.state.claim_anyway();
-        Choice::new(&self.state, probe, 0, self.cost)
+        Choice::new(Arc::clone(&self.state), probe, 0, self.cost)
     }
 }
 
