@@ -461,3 +461,29 @@ fn no_turn_is_taken_twice_or_left_out() {
         });
     }
 }
+
+/// Two threads that pass over every other turn: each that is taken is taken once, in order, and no thread waits for ever.
+#[test]
+fn turns_that_are_passed_over_are_passed_over_once() {
+    model(|| {
+        let set = Arc::new(Set {
+            states: Box::default(),
+            cursor: Arc::default(),
+            offsets: [1, 0],
+            rehearsal: None,
+        });
+        let take = |set: &Set| {
+            let random = Random::new(Some(1));
+            let mut cx = PickCx { set, request: &Request::EMPTY, random: &random, rule: None, now: 0 };
+            cx.turn_until(|_, turn| turn.is_multiple_of(2).then(|| usize::try_from(turn).unwrap()))
+        };
+        let other = {
+            let set = Arc::clone(&set);
+            thread::spawn(move || take(&set))
+        };
+        let mut all = [take(&set), other.join().unwrap()];
+        all.sort_unstable();
+        assert_eq!(all, [2, 4]);
+        assert_eq!(take(&set), 6);
+    });
+}

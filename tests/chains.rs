@@ -4,7 +4,7 @@
 mod support;
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use evenkeel::supplier::{
     ServiceInstanceListSupplier, Source, StageCx, ZonePreference,
 };
 use evenkeel::{
-    ChooseErrorKind, HttpView, InstanceState, LoadBalancer, Outcome, Reason, Request, RequestView, ServiceId,
-    ServiceInstance, SupplierBuilder, Weight,
+    ChooseErrorKind, Failure, HttpView, InstanceState, LoadBalancer, Outcome, Reason, Request, RequestView,
+    ServiceId, ServiceInstance, SupplierBuilder, Weight,
 };
 use support::*;
 
@@ -669,6 +669,50 @@ async fn scl_006_a_request_stage_of_ones_own_narrows_and_is_told_each_pick_once(
     let told = stage.picked.lock().unwrap().clone();
     assert_eq!(told.len(), 120, "once for each pick");
     assert_eq!(["acme: a", "acme: b", "globex: c"].map(|line| count(&told, line)), [20, 20, 20]);
+}
+
+/// Panics when it is told a pick, if it is armed.
+#[derive(Clone, Debug, Default)]
+struct Brittle(Arc<AtomicBool>);
+
+impl RequestStage for Brittle {
+    fn name(&self) -> &str {
+        "brittle"
+    }
+    fn groups(&self, _: &ServiceInstance, emit: &mut dyn FnMut(&str)) {
+        emit("everybody");
+    }
+    fn select(&self, _: &Request<'_>, _: &Groups) -> Selection {
+        Selection::All
+    }
+    fn wants_picks(&self) -> bool {
+        true
+    }
+    fn on_pick(&self, _: &Request<'_>, instance: &ServiceInstance) {
+        assert!(!self.0.load(Ordering::SeqCst) || instance.id() != "a", "armed");
+    }
+}
+
+/// The call that was to probe the instance never came to be: the next one does.
+#[tokio::test(start_paused = true)]
+async fn a_stage_that_panics_at_a_pick_leaves_the_instance_to_the_next_call() {
+    let stage = Brittle::default();
+    let lb = fixed(list("a b"), |chain| chain.with_request_stage(stage.clone()), RoundRobin::default());
+    let a = loop {
+        let choice = lb.choose(&Request::EMPTY).await.unwrap();
+        if choice.instance().id() == "a" {
+            break choice;
+        }
+    };
+    a.complete(Outcome::Failure(Failure::Connect));
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    stage.0.store(true, Ordering::SeqCst);
+    let picked = || std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lb.try_choose(&Request::EMPTY)));
+    assert!((0..4).any(|_| picked().is_err()), "its turn comes");
+    assert_eq!(lb.in_flight(), 0);
+    stage.0.store(false, Ordering::SeqCst);
+    let again = (0..4).map(|_| lb.try_choose(&Request::EMPTY).unwrap());
+    assert!(again.map(|choice| choice.instance().id() == "a").any(|a| a), "its turn comes again");
 }
 
 /// A list stage that does one odd thing.

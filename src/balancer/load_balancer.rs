@@ -313,13 +313,14 @@ impl LoadBalancer {
         // What is won leaves the snapshot in two registers. A whole result would be written in pieces and read back in larger
         // ones, for which a processor waits as long as for a locked operation.
         let mut why = None;
-        let won = self.core.driver.publish.snapshot.with(|snapshot| match self.pick_from(snapshot, request) {
-            Ok(won) => Some(won),
-            Err(error) => {
-                why = Some(error);
-                None
-            }
-        });
+        let won =
+            self.core.driver.publish.snapshot.with(|snapshot| match self.pick_from(snapshot, request) {
+                Ok(won) => Some(won),
+                Err(error) => {
+                    why = Some(error);
+                    None
+                }
+            });
         match won {
             Some(won) => Ok(won.lease(request)),
             None => Err(why.unwrap_or_else(|| self.error(ChooseErrorKind::NotReady))),

@@ -18,7 +18,7 @@ pub use lease::Lease;
 pub use outcome::{Failure, Outcome, RetryAfter};
 
 use crate::report::LoadReport;
-use crate::state::{COUNTED, InstanceState, Told};
+use crate::state::{COUNTED, Hears, InstanceState, Told};
 use crate::{ServiceInstance, Target, TargetError};
 
 /// It is the one call that probes a skipped instance.
@@ -274,7 +274,13 @@ impl Drop for Choice {
     fn drop(&mut self) {
         self.state.leave(self.cost());
         let bits = self.bits();
-        if bits & TOLD != 0 || self.state.is_heard(bits & OPEN) {
+        let hears = self.state.hears(bits & OPEN);
+        if bits & TOLD == 0 && hears == Hears::Nobody {
+            return;
+        }
+        if bits & (TOLD & !PACED | OPEN) == 0 && hears != Hears::All {
+            self.state.went_well(self.started, Told(bits), self.cost());
+        } else {
             let outcome = Outcome::unpacked(self.word >> BELOW);
             InstanceState::report(&self.state, outcome, self.started, Told(bits), self.cost());
         }

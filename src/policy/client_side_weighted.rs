@@ -207,17 +207,14 @@ impl Scheduler {
     }
 
     fn turn(&self, cx: &mut PickCx<'_>) -> usize {
-        loop {
-            let turn = cx.turn();
+        cx.turn_until(|cx, turn| {
             // A rehearsal goes by the weights at hand, and leaves it to a call to make others.
             if turn.is_multiple_of(LOOK) && !cx.rehearses() {
                 let now = cx.now();
                 self.weigh(now, |at| cx.state(at));
             }
-            if let Some(at) = self.stride.at(turn) {
-                return at;
-            }
-        }
+            self.stride.at(turn)
+        })
     }
 }
 

@@ -112,12 +112,49 @@ impl<'a> PickCx<'a> {
     /// number of instances that divides them would send every call to one of them.
     #[inline]
     pub fn turn(&mut self) -> u64 {
-        let (wheel, offset) = match self.rule {
-            Some(rule) if rule.level != Level::Fit => return self.random() & POSITION_MASK,
-            Some(Rule { tried: Some(_), .. }) => (&self.set.cursor.retry, self.set.offsets[1]),
-            _ => (&self.set.cursor.first, self.set.offsets[0]),
-        };
-        wheel.fetch_add(1, Ordering::Relaxed).wrapping_add(offset) & POSITION_MASK
+        match self.wheel() {
+            Some((wheel, offset)) => {
+                wheel.fetch_add(1, Ordering::Relaxed).wrapping_add(offset) & POSITION_MASK
+            }
+            None => self.random() & POSITION_MASK,
+        }
+    }
+
+    /// What `takes` says of the first turn that it takes, from the next one on; those before it are gone with it. However
+    /// many there are, it is one locked operation, unless another thread turns the wheel meanwhile.
+    #[inline]
+    pub(crate) fn turn_until(&mut self, mut takes: impl FnMut(&mut Self, u64) -> Option<usize>) -> usize {
+        if let Some((wheel, offset)) = self.wheel() {
+            let from = wheel.load(Ordering::Relaxed);
+            let mut to = from;
+            let taken = loop {
+                let turn = to.wrapping_add(offset) & POSITION_MASK;
+                to = to.wrapping_add(1);
+                if let Some(taken) = takes(self, turn) {
+                    break taken;
+                }
+            };
+            if wheel.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+                return taken;
+            }
+        }
+        loop {
+            let turn = self.turn();
+            if let Some(taken) = takes(self, turn) {
+                return taken;
+            }
+        }
+    }
+
+    /// The wheel of this pick, and where it stood; `None` when nobody is fit.
+    #[inline]
+    fn wheel(&self) -> Option<(&'a AtomicU64, u64)> {
+        let set = self.set;
+        match self.rule {
+            Some(rule) if rule.level != Level::Fit => None,
+            Some(Rule { tried: Some(_), .. }) => Some((&set.cursor.retry, set.offsets[1])),
+            _ => Some((&set.cursor.first, set.offsets[0])),
+        }
     }
 
     /// The same on wheels that the policy keeps by itself.

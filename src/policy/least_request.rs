@@ -1,4 +1,5 @@
 use std::borrow::Cow;
+use std::hint::select_unpredictable;
 
 use super::cx::unit;
 use super::tables::Alias;
@@ -53,7 +54,7 @@ pub(super) fn better(
     let (a, b) = draw(cx);
     if cx.rule.is_none() && cx.state(a).is_plain() && cx.state(b).is_plain() {
         // Nearly every pick ends here.
-        return Some(if less_loaded(cx, b, a) { b } else { a });
+        return Some(select_unpredictable(less_loaded(cx, b, a), b, a));
     }
     better_with_care(cx, (a, b), draw, less_loaded)
 }
@@ -109,11 +110,19 @@ pub(super) fn distinct(cx: &mut PickCx<'_>) -> (usize, usize) {
 }
 
 /// Two different instances, each as likely as its weight says.
+#[inline]
 pub(super) fn two_by_weight(alias: &Alias, cx: &mut PickCx<'_>) -> (usize, usize) {
-    let a = alias.at(cx.random());
-    // A heavy instance may be drawn again and again; then its neighbour is looked at, so that the two differ.
-    let b = (0..4).map(|_| alias.at(cx.random())).find(|b| *b != a);
-    (a, b.unwrap_or((a + 1) % cx.len()))
+    // As in `distinct`: the upper half decides the first draw but for 2^-32 of a list, the lower half the second one.
+    let random = cx.random();
+    let (a, b) = (alias.at(random), alias.at(random << 32));
+    if a == b { (a, another(alias, cx, a)) } else { (a, b) }
+}
+
+/// A heavy instance may be drawn again and again; then its neighbour is looked at, so that the two differ.
+#[inline(never)]
+fn another(alias: &Alias, cx: &mut PickCx<'_>, a: usize) -> usize {
+    let drawn = (0..3).map(|_| alias.at(cx.random())).find(|b| *b != a);
+    drawn.unwrap_or((a + 1) % cx.len())
 }
 
 struct Plain;

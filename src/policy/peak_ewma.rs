@@ -80,12 +80,12 @@ const UNKNOWN: f32 = 1e25;
 fn load(cx: &mut PickCx<'_>, index: usize, decay: Decay) -> f32 {
     let (calls, latency) = cx.pace(index, decay);
     #[allow(clippy::cast_precision_loss)] // a load needs no more than 24 bits
-    let waiting = calls as f32;
     match latency {
-        Some(latency) => latency * (waiting + 1.0),
+        // The sum of whole numbers: that of real ones takes longer.
+        Some(latency) => latency * calls.saturating_add(1) as f32,
         // It gets its first call from anybody who draws it, and no second one.
         None if calls == 0 => 0.0,
-        None => UNKNOWN * waiting,
+        None => UNKNOWN * calls as f32,
     }
 }
 

@@ -149,10 +149,16 @@ impl RequestView for HttpView<'_> {
 
     fn cookie(&self, name: &str) -> Option<&str> {
         // One header with several pairs and several headers with one (HTTP/2) mean the same.
-        if self.headers.keys_len() <= FEW && !self.headers.keys().any(|key| *key == COOKIE) {
+        let headers = self.headers;
+        if headers.keys_len() > FEW {
+            let mut lines = headers.get_all(COOKIE).iter();
+            return lines.find_map(|line| cookie_in(line.as_bytes(), name.as_bytes()));
+        }
+        if !headers.keys().any(|key| *key == COOKIE) {
             return None;
         }
-        self.headers.get_all(COOKIE).iter().find_map(|line| cookie_in(line.as_bytes(), name.as_bytes()))
+        let mut lines = headers.iter().filter(|(key, _)| **key == COOKIE);
+        lines.find_map(|(_, line)| cookie_in(line.as_bytes(), name.as_bytes()))
     }
 
     fn query(&self, name: &str) -> Option<Cow<'_, str>> {

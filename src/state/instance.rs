@@ -39,6 +39,16 @@ const KEPT: u8 = 128;
 /// How many bits the cost of the leases that live has: sixty thousand of the dearest, and thousands of millions of the others.
 const LIVING: u32 = 32;
 
+/// Who hears of the end of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hears {
+    Nobody,
+    /// What its latencies are kept for, and its statistics.
+    Numbers,
+    /// Processors, meters, or what a failure before it left behind.
+    All,
+}
+
 /// Who wants to hear what of an instance's leases, and what its picks are told by; a byte that a lease reads beside the
 /// counter it writes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,11 +116,11 @@ pub struct InstanceState {
     fitness: Fitness,
     flags: AtomicU8,
     phantom: Phantom,
-    /// A pick that goes by latencies reads it beside the counter, of two instances.
-    pace: Pace,
     /// Made when a policy first asks for it; it stays as long as the state does. A pick that goes by it looks here, of two
     /// instances.
     stats: OnceLock<Box<Statistics>>,
+    /// A pick that goes by latencies reads it beside the counter, of two instances; what it seldom reads of it is last.
+    pace: Pace,
     service: Arc<ServiceState>,
     uid: u64,
     /// Made when the instance is first measured; it stays as long as the state does.
@@ -184,7 +194,7 @@ impl InstanceState {
     /// doubling to `backoff.max`, or with the first good answer. So an instance that fails fast does not look idle.
     #[inline]
     pub fn load(&self) -> u32 {
-        self.in_flight().saturating_add(self.phantom.calls())
+        self.in_flight().saturating_add(self.phantom())
     }
 
     /// The calls in flight, and what an answer takes, in nanoseconds: a mean that jumps to every peak and forgets it, but at
@@ -194,6 +204,12 @@ impl InstanceState {
     pub(crate) fn pace(&self, now: u64, decay: Decay) -> (u32, Option<f32>) {
         let calls = self.in_flight();
         (calls, self.pace.latency(now, calls, decay))
+    }
+
+    /// The calls of [`load`](Self::load) that nobody sent.
+    #[inline]
+    pub(crate) fn phantom(&self) -> u32 {
+        self.phantom.calls()
     }
 
     /// Whether failures count as load now.
@@ -266,10 +282,36 @@ impl InstanceState {
         self.flags.load(Ordering::Relaxed) & OBSERVED != 0
     }
 
-    /// Whether the end of a lease has to be reported to anybody; `open` is [`COUNTED`] if it was given up.
+    /// Who has to hear of the end of a lease; `open` is [`COUNTED`] if it was given up.
     #[inline]
-    pub(crate) fn is_heard(&self, open: u8) -> bool {
-        self.flags.load(Ordering::Relaxed) & (OBSERVED | MEASURED | PACED | FAILING | KEPT | open) != 0
+    pub(crate) fn hears(&self, open: u8) -> Hears {
+        let flags = self.flags.load(Ordering::Relaxed);
+        if flags & (OBSERVED | MEASURED | PACED | FAILING | KEPT | open) == 0 {
+            Hears::Nobody
+        } else if flags & (OBSERVED | MEASURED | FAILING) == 0 {
+            Hears::Numbers
+        } else {
+            Hears::All
+        }
+    }
+
+    /// The end of a lease on an instance that [keeps numbers](Hears::Numbers) and nothing else: it was answered, and well.
+    #[inline(never)]
+    pub(crate) fn went_well(&self, started: u64, told: Told, cost: u16) {
+        if started == 0 {
+            return;
+        }
+        let now = self.service.now();
+        let took = now.saturating_sub(started);
+        if told.paced() {
+            self.pace.leave(started.wrapping_mul(u64::from(cost)));
+            self.pace.observe(now, took, self.service.decay());
+        }
+        if self.flags.load(Ordering::Relaxed) & KEPT != 0
+            && let Some(stats) = self.statistics()
+        {
+            stats.went_well(took);
+        }
     }
 
     /// When a lease begins, if anybody needs to know, and whether its age counts from now on. `now` is 0 if the clock was

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::choice::Outcome;
 use crate::report::LoadReport;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// What is known of the answers of one instance, and what it says of itself.
 ///
@@ -14,8 +14,10 @@ use crate::sync::{AtomicU64, Ordering};
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Statistics {
-    // First, and in a cache line of its own, what a pick that looks at two instances reads of each.
+    // First, and in a cache line of its own, what a pick that looks at two instances reads of each, and what a good answer
+    // writes.
     good: AtomicU64,
+    good_nanos: AtomicU64,
     bad: AtomicU64,
     cpu: Number,
     /// By its own word, in milliseconds.
@@ -23,12 +25,12 @@ pub struct Statistics {
     /// When a picker took it last, on the service's clock; 0 if none did.
     picked: AtomicU64,
     window: AtomicU64,
-    /// The root of what an answer takes, in milliseconds, over the window; none before its first answer.
-    root: Number,
-    /// What a failure counts as there, at least, in nanoseconds: as whoever looked last says.
-    failure: AtomicU64,
-    // What an answer writes beside the counts.
-    nanos: [AtomicU64; 2],
+    /// The root of what an answer takes, in milliseconds, over the window, as a float; not a number before its first answer.
+    root: Root,
+    /// What a failure counts as there, at least, in microseconds: as whoever looked last says.
+    failure: AtomicU32,
+    // What is seldom written or read.
+    bad_nanos: AtomicU64,
     before: Before,
     /// When it said last how it is, on its own clock.
     said: AtomicU64,
@@ -69,6 +71,26 @@ impl Number {
 
     fn set(&self, value: f64) {
         self.0.store(value.to_bits(), Ordering::Relaxed);
+    }
+}
+
+/// A root that may be unknown; in single precision it takes half the time and half the room, and a load needs no more.
+#[derive(Debug)]
+struct Root(AtomicU32);
+
+impl Default for Root {
+    fn default() -> Self {
+        Self(AtomicU32::new(f32::NAN.to_bits()))
+    }
+}
+
+impl Root {
+    fn get(&self) -> Option<f32> {
+        Some(f32::from_bits(self.0.load(Ordering::Relaxed))).filter(|value| !value.is_nan())
+    }
+
+    fn set(&self, value: Option<f32>) {
+        self.0.store(value.unwrap_or(f32::NAN).to_bits(), Ordering::Relaxed);
     }
 }
 
@@ -118,35 +140,51 @@ fn real(value: u64) -> f64 {
     value as f64
 }
 
-/// The root of nanoseconds as milliseconds, in single precision: it takes half the time, and a load needs no more.
+/// The root of nanoseconds as milliseconds.
 #[inline]
-fn root(nanos: f64) -> f64 {
+fn root(nanos: f64) -> f32 {
     #[allow(clippy::cast_possible_truncation)]
     let millis = (nanos * 1e-6) as f32;
-    f64::from(millis.sqrt())
+    millis.sqrt()
+}
+
+/// Nanoseconds as microseconds, none of them lost.
+fn micros(nanos: u64) -> u32 {
+    u32::try_from(nanos.div_ceil(1_000)).unwrap_or(u32::MAX)
 }
 
 impl Statistics {
     /// A call ended. Who gave up says nothing of the instance.
     pub(crate) fn ended(&self, outcome: Outcome, took: u64) {
-        let (count, nanos) = match outcome {
-            Outcome::Cancelled => return,
-            _ if outcome.is_failure() => (&self.bad, &self.nanos[1]),
-            _ => (&self.good, &self.nanos[0]),
-        };
-        let before = count.fetch_add(1, Ordering::Relaxed);
-        nanos.fetch_add(took, Ordering::Relaxed);
+        match outcome {
+            Outcome::Cancelled => {}
+            _ if outcome.is_failure() => {
+                self.bad.fetch_add(1, Ordering::Relaxed);
+                self.bad_nanos.fetch_add(took, Ordering::Relaxed);
+                if self.window.load(Ordering::Relaxed) != 0 {
+                    self.root_of(self.since_then());
+                }
+            }
+            _ => self.went_well(took),
+        }
+    }
+
+    /// A call ended well.
+    #[inline]
+    pub(crate) fn went_well(&self, took: u64) {
+        let before = self.good.fetch_add(1, Ordering::Relaxed);
+        self.good_nanos.fetch_add(took, Ordering::Relaxed);
         // Here and not at each look: a call ends once, and a pick looks at two.
         if self.window.load(Ordering::Relaxed) != 0
-            && (before < FEW || before % SOME == 0 || outcome.is_failure() || self.root.get().is_none())
+            && (before < FEW || before.is_multiple_of(SOME) || self.root.get().is_none())
         {
             self.root_of(self.since_then());
         }
     }
 
     fn root_of(&self, answers: Answers) {
-        let mean = answers.mean(self.failure.load(Ordering::Relaxed));
-        self.root.set(mean.map_or(f64::NAN, root));
+        let failure = u64::from(self.failure.load(Ordering::Relaxed)) * 1_000;
+        self.root.set(answers.mean(failure).map(root));
     }
 
     /// Since the instance was first seen.
@@ -155,7 +193,7 @@ impl Statistics {
             count: count.load(Ordering::Relaxed),
             nanos: nanos.load(Ordering::Relaxed),
         };
-        Answers { good: took(&self.good, &self.nanos[0]), bad: took(&self.bad, &self.nanos[1]) }
+        Answers { good: took(&self.good, &self.good_nanos), bad: took(&self.bad, &self.bad_nanos) }
     }
 
     /// Since the window began.
@@ -196,7 +234,7 @@ impl Statistics {
                 self.before.counts[at].store(took.count, Ordering::Relaxed);
                 self.before.nanos[at].store(took.nanos, Ordering::Relaxed);
             }
-            self.root.set(f64::NAN);
+            self.root.set(None);
             return false;
         }
         // Somebody else begins it.
@@ -213,11 +251,11 @@ impl Statistics {
     #[inline]
     pub(crate) fn root(&self, now: u64, period: u64, failure: u64, dry: bool) -> Option<f64> {
         let goes_on = self.goes_on(now, period, dry);
-        if self.failure.load(Ordering::Relaxed) == failure
+        if self.failure.load(Ordering::Relaxed) == micros(failure)
             && goes_on
             && let Some(root) = self.root.get()
         {
-            return Some(root);
+            return Some(f64::from(root));
         }
         self.root_anew(failure, goes_on, dry)
     }
@@ -225,11 +263,12 @@ impl Statistics {
     #[cold]
     fn root_anew(&self, failure: u64, goes_on: bool, dry: bool) -> Option<f64> {
         let seen = if goes_on { self.since_then() } else { Answers::default() };
-        if !dry && self.failure.swap(failure, Ordering::Relaxed) != failure {
+        let known = micros(failure);
+        if !dry && self.failure.swap(known, Ordering::Relaxed) != known {
             self.root_of(seen);
         }
         let mean = seen.mean(failure).or_else(|| self.lifetime().mean(failure))?;
-        Some(root(mean))
+        Some(f64::from(root(mean)))
     }
 
     /// A picker took it.

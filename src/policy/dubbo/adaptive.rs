@@ -98,29 +98,26 @@ impl Policy for Adaptive {
     }
 }
 
-/// The parts of a load.
+/// The parts of a load. What is counted comes with one more, which costs a whole number less time than a real one.
 #[derive(Clone, Copy, Debug)]
 struct Parts {
     cpu: f64,
-    /// In milliseconds.
-    latency: f64,
-    in_flight: f64,
+    in_flight_and_one: f64,
     good: f64,
-    all: f64,
+    all_and_one: f64,
     weight: f64,
 }
 
 impl Parts {
-    fn load(self) -> Load {
-        self.by_root(self.latency.sqrt())
-    }
-
+    /// `root` is that of the latency in milliseconds.
     #[inline]
-    fn by_root(self, root: f64) -> Load {
-        // x / (good / all * weight + 1) as one fraction.
-        let all = self.all + 1.0;
-        let busy = self.cpu * (root + 1.0) * (self.in_flight + 1.0);
-        Load { above: busy * all, below: self.good * self.weight + all }
+    fn load(self, root: f64) -> Load {
+        // x / (good / all * weight + 1) as one fraction, and its products in pairs: a pick waits for the longest row of them.
+        let busy = self.cpu * self.in_flight_and_one;
+        Load {
+            above: busy * ((root + 1.0) * self.all_and_one),
+            below: self.good * self.weight + self.all_and_one,
+        }
     }
 }
 
@@ -171,8 +168,8 @@ struct Two {
 
 impl Two {
     #[inline]
-    fn load(&self, cx: &mut PickCx<'_>, at: usize) -> Load {
-        let (now, dry) = (cx.now(), cx.rehearses());
+    fn load(&self, cx: &PickCx<'_>, now: u64, at: usize) -> Load {
+        let dry = cx.rehearses();
         let state = cx.state(at);
         if self.zeros && self.weights.at(at) == 0 {
             return Load::MOST;
@@ -183,14 +180,15 @@ impl Two {
         if waited && (self.exact || !state.is_failing()) {
             return Load::NONE;
         }
-        let (good, bad, in_flight) = (stats.successes(), stats.failures(), state.in_flight());
-        let [good, all] = [good, good.wrapping_add(bad).wrapping_add(u64::from(in_flight))].map(count);
-        let in_flight = f64::from(in_flight);
+        let (good, bad, calls) = (stats.successes(), stats.failures(), state.in_flight());
+        let all_and_one = count(good.wrapping_add(bad).wrapping_add(u64::from(calls) + 1));
+        let good = count(good);
         if self.exact {
             let weight = if self.weights.is_even() { 100.0 } else { self.weights.real(at) };
             let (cpu, latency) = (stats.reported_cpu(), stats.reported_latency());
             let [cpu, latency] = [cpu, latency].map(Option::unwrap_or_default);
-            return Parts { cpu, latency, in_flight, good, all, weight }.load();
+            let in_flight_and_one = count(u64::from(calls) + 1);
+            return Parts { cpu, in_flight_and_one, good, all_and_one, weight }.load(latency.sqrt());
         }
         // A report that does not say says 0; as a factor that would make nothing of all the rest.
         let cpu = stats.reported_cpu().map_or(1.0, |cpu| cpu.max(IDLE));
@@ -199,8 +197,8 @@ impl Two {
             Some(told) => told.sqrt(),
             None => stats.root(now, WINDOW, self.failure, dry).unwrap_or_default(),
         };
-        let in_flight = f64::from(state.load());
-        Parts { cpu, latency: 0.0, in_flight, good, all, weight: 100.0 }.by_root(root)
+        let in_flight_and_one = count(u64::from(calls) + u64::from(state.phantom()) + 1);
+        Parts { cpu, in_flight_and_one, good, all_and_one, weight: 100.0 }.load(root)
     }
 }
 
@@ -210,7 +208,8 @@ impl Picker for Two {
     }
 
     fn scores(&self, cx: &mut PickCx<'_>) -> Option<Scores> {
-        let of = (0..cx.len()).map(|at| Some(self.load(cx, at).value())).collect();
+        let now = cx.now();
+        let of = (0..cx.len()).map(|at| Some(self.load(cx, now, at).value())).collect();
         Some(Scores::new(
             "load by processors, latency and calls in flight; of two drawn by chance the smaller",
             of,
@@ -223,7 +222,8 @@ impl Picker for Two {
             None => distinct(cx),
         };
         let at = better(cx, draw, |cx, b, a| {
-            let (of_a, of_b) = (self.load(cx, a), self.load(cx, b));
+            let now = cx.now();
+            let (of_a, of_b) = (self.load(cx, now, a), self.load(cx, now, b));
             let (of_a, of_b) = (of_a.above * of_b.below, of_b.above * of_a.below);
             #[allow(clippy::float_cmp)] // both come from the same steps; any difference decides
             if of_a == of_b {
@@ -251,7 +251,9 @@ mod tests {
 
     #[track_caller]
     fn load(cpu: f64, latency: f64, in_flight: f64, good: f64, all: f64, expected: f64) {
-        let load = Parts { cpu, latency, in_flight, good, all, weight: 100.0 }.load().value();
+        let (in_flight_and_one, all_and_one) = (in_flight + 1.0, all + 1.0);
+        let parts = Parts { cpu, in_flight_and_one, good, all_and_one, weight: 100.0 };
+        let load = parts.load(latency.sqrt()).value();
         assert!((load - expected).abs() < 5e-7, "{load} instead of {expected}");
     }
 

@@ -4,6 +4,8 @@
 //! each column holds at most two of them: its own instance at the bottom, one other on top. A
 //! uniform point then needs one multiplication, one load and one comparison.
 
+use std::hint::select_unpredictable;
+
 /// One column: 16 bytes, so that a draw touches a single cache line.
 #[derive(Clone, Copy, Debug)]
 struct Column {
@@ -68,7 +70,8 @@ impl Alias {
         let wide = u128::from(point) * self.columns.len() as u128;
         let own = (wide >> 64) as usize;
         let column = self.columns[own];
-        if (wide as u64) < column.keep { own } else { column.other as usize }
+        // Chance decides, so a branch would be foretold wrongly every other time.
+        select_unpredictable((wide as u64) < column.keep, own, column.other as usize)
     }
 
     /// What each index owns, in units of 2^-64 of a column.
