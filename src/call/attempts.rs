@@ -11,6 +11,7 @@ use super::busy::{Busy, MAX_WAIT, wait};
 use super::error::CallError;
 use super::plan::{Plan, Step};
 use super::running::Running;
+use super::visited::Visited;
 use crate::balancer::CallSettings;
 use crate::choice::Anchor;
 use crate::future::within;
@@ -284,7 +285,7 @@ where
     let mut tried = request.tried().cloned().unwrap_or_default();
     // Of those: the instances to which nothing could be sent.
     let mut dead = Tried::new();
-    let mut names: Vec<ServiceInstance> = Vec::new();
+    let mut visited = Visited::default();
     let mut last: Option<Last<R, E>> = None;
     let mut unreached = false;
     loop {
@@ -298,7 +299,7 @@ where
             match choose_free(balancer, wanted, &busy, &dead, end).await {
                 // Nobody else is left: it was just not reached.
                 Some(Ok(choice)) if unreached && dead.has(&choice) => {
-                    return (finish(running, balancer, names, last), ended);
+                    return (finish(running, balancer, visited, last), ended);
                 }
                 Some(Ok(choice)) => choice,
                 Some(Err(error)) if last.is_none() => {
@@ -306,25 +307,25 @@ where
                     return (Err(CallError::choose(error)), ended);
                 }
                 // What happened to the call says more than that there is nobody else, or no time.
-                Some(Err(_)) | None => return (finish(running, balancer, names, last), ended),
+                Some(Err(_)) | None => return (finish(running, balancer, visited, last), ended),
             }
         };
         choice.hush();
         let Some(choice) = patient(choice, &busy, protocol.deadline()).await else {
-            return (finish(running, balancer, names, last), ended);
+            return (finish(running, balancer, visited, last), ended);
         };
         // A pause or a look-up may have taken what was left.
         let late = last.is_some() && protocol.deadline().is_some_and(|end| end <= Instant::now());
         let number = running.attempts.saturating_add(1);
         let Some(attempt) = (if late { None } else { send(&choice, number) }) else {
             drop(choice);
-            return (finish(running, balancer, names, last), ended);
+            return (finish(running, balancer, visited, last), ended);
         };
         tried.add(&choice);
         let instance = choice.instance();
         let span = span(balancer, request, &instance, number);
         running.begin(choice, request);
-        names.push(instance);
+        visited.add(instance);
         if let Some(meters) = calls.meters.as_ref().filter(|_| number > 1) {
             meters.retried(same);
         }
@@ -361,7 +362,7 @@ where
             running.end(outcome);
         }
         if step == Step::Stop {
-            return (finish(running, balancer, names, last), ended);
+            return (finish(running, balancer, visited, last), ended);
         }
         running.paid = step == Step::Same || !unreached;
         tracing::debug!(%service, attempt = number, %outcome, same_instance = step == Step::Same, "a call is repeated");
@@ -460,7 +461,7 @@ async fn patient(choice: Choice, busy: &Busy, end: Option<Instant>) -> Option<Ch
 fn finish<R, E: fmt::Display>(
     running: Running,
     balancer: &LoadBalancer,
-    tried: Vec<ServiceInstance>,
+    mut visited: Visited,
     last: Option<Last<R, E>>,
 ) -> Result<Answered<R>, CallError<E>> {
     let service = balancer.service_id();
@@ -469,19 +470,17 @@ fn finish<R, E: fmt::Display>(
         balancer.service_state().give_back();
     }
     match last {
-        Some(Last::Response(response)) => match (running.into_lease(), tried.last()) {
-            (Some(lease), Some(instance)) => {
-                Ok(Answered { response, lease, instance: instance.clone(), attempts })
-            }
+        Some(Last::Response(response)) => match (running.into_lease(), visited.take_last()) {
+            (Some(lease), Some(instance)) => Ok(Answered { response, lease, instance, attempts }),
             // A response always comes with its open attempt.
             _ => Err(CallError::unsendable(service)),
         },
         Some(Last::Error(error)) => {
             running.fail(&error);
-            Err(CallError::call(service, tried, error))
+            Err(CallError::call(service, visited.into(), error))
         }
         Some(Last::Late) => {
-            let error = CallError::late(service, tried);
+            let error = CallError::late(service, visited.into());
             running.fail(&error);
             Err(error)
         }

@@ -13,6 +13,7 @@ mod error;
 mod plan;
 mod running;
 mod strategy;
+mod visited;
 
 #[cfg(feature = "reqwest")]
 pub(crate) use attempts::call_first;
@@ -22,5 +23,7 @@ pub use strategy::{
     Attempt, Available, Broadcast, Failback, Failfast, Failover, Failsafe, Fallback, Forking, Hedging,
     Member, Merge, Reply, Sticky, Strategy, Throttled, ZoneAware,
 };
+#[cfg(feature = "tonic014")]
+pub(crate) use visited::Visited;
 
 pub use crate::state::{AdaptiveThrottle, RetryThrottle};

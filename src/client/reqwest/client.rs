@@ -14,7 +14,7 @@ use super::instance::{Current, KeepAlive};
 use super::opener::Instances;
 use super::options::CallOptions;
 use super::redirect::RedirectPolicy;
-use super::replay::MakeBody;
+use super::replay::{MakeBody, Replay};
 use super::request::RequestBuilder;
 use crate::balancer::CallSettings;
 use crate::client::RequestTransformer;
@@ -189,17 +189,18 @@ impl Client {
         request: ::reqwest::Request,
         options: &CallOptions,
     ) -> Result<Response, Error> {
-        follow::run(self, request, options, None).await
+        follow::run(self, Replay::new(request, None, false), options).await
     }
 
-    /// The same, whose body is made anew for each attempt, if it is.
+    /// The same, whose body is made anew for each attempt, if it is; `own` says that the request has no extensions.
     pub(super) async fn execute_made(
         &self,
         request: ::reqwest::Request,
         options: &CallOptions,
         make: Option<MakeBody>,
+        own: bool,
     ) -> Result<Response, Error> {
-        follow::run(self, request, options, make).await
+        follow::run(self, Replay::new(request, make, own), options).await
     }
 
     /// The balancers behind this client.

@@ -17,20 +17,18 @@ use super::client::Client;
 use super::error::Error;
 use super::options::CallOptions;
 use super::redirect::{Fault, Redirect, RedirectedFrom};
-use super::replay::{Ends, MakeBody, Replay};
+use super::replay::{Ends, Replay};
 use crate::future::within;
 use crate::{InstanceState, LoadBalancer};
 
 /// A call from its first request to the response that redirects no more.
 pub(super) async fn run(
     client: &Client,
-    request: ::reqwest::Request,
+    mut replay: Replay,
     options: &CallOptions,
-    make: Option<MakeBody>,
 ) -> Result<Response, Error> {
-    let mut to = client.route(request.url())?;
-    let ends = Ends::new(request.timeout().copied());
-    let mut replay = Replay::new(request, make);
+    let mut to = client.route(replay.request.url())?;
+    let ends = Ends::new(replay.request.timeout().copied());
     let mut trail = Trail::default();
     let mut options = Cow::Borrowed(options);
     // Of a redirect, as it was written: that of an instance has its address, where the request has the name of the service.

@@ -17,6 +17,8 @@ pub(super) struct Replay {
     /// As the caller made it. Its body is here only if it is in memory, so that it can be cloned at no cost.
     pub(super) request: Request,
     pub(super) body: Source,
+    /// It has no extensions.
+    own: bool,
 }
 
 pub(super) enum Source {
@@ -28,7 +30,8 @@ pub(super) enum Source {
 }
 
 impl Replay {
-    pub(super) fn new(mut request: Request, make: Option<MakeBody>) -> Self {
+    /// `own` says that the request has no extensions; of one that came from elsewhere nobody can tell.
+    pub(super) fn new(mut request: Request, make: Option<MakeBody>, own: bool) -> Self {
         let stream = request.body().is_some_and(|body| body.as_bytes().is_none());
         let body = match make {
             Some(make) => {
@@ -40,7 +43,7 @@ impl Replay {
                 .take_if(|_| stream)
                 .map_or(Source::Kept, |body| Source::Stream(Home::new(body, 0))),
         };
-        Self { request, body }
+        Self { request, body, own }
     }
 
     /// Whether it can be sent again though its body was read.
@@ -54,9 +57,24 @@ impl Replay {
         self.body = Source::Kept;
     }
 
+    /// The request once more. reqwest's own copy makes room for extensions and for a time limit, which most requests have not.
+    fn copy(&self) -> Option<Request> {
+        let request = &self.request;
+        if !self.own || request.body().is_some() {
+            return request.try_clone();
+        }
+        let mut copy = Request::new(request.method().clone(), request.url().clone());
+        *copy.headers_mut() = request.headers().clone();
+        *copy.version_mut() = request.version();
+        if let Some(limit) = request.timeout() {
+            *copy.timeout_mut() = Some(*limit);
+        }
+        Some(copy)
+    }
+
     /// The request for the next attempt; `None` if its body is gone.
     pub(super) fn next(&self) -> Option<Request> {
-        let mut next = self.request.try_clone()?;
+        let mut next = self.copy()?;
         match &self.body {
             Source::Kept => {}
             Source::Made(make) => *next.body_mut() = Some(make()),
@@ -94,5 +112,50 @@ impl Ends {
             *limit = Some(left).filter(|left| !left.is_zero())?;
         }
         Some(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ::reqwest::header::HeaderValue;
+    use ::reqwest::{Method, Url, Version};
+
+    use super::*;
+
+    #[test]
+    fn an_attempt_is_sent_what_the_caller_made() {
+        for (limit, body) in
+            [(None, None), (Some(Duration::from_secs(3)), Some("text")), (Some(Duration::MAX), None)]
+        {
+            let mut request = Request::new(Method::PUT, Url::parse("lb://orders/a?b#c").unwrap());
+            request.headers_mut().append("x-a", HeaderValue::from_static("1"));
+            request.headers_mut().append("x-a", HeaderValue::from_static("2"));
+            *request.version_mut() = Version::HTTP_2;
+            if limit.is_some() {
+                *request.timeout_mut() = limit;
+            }
+            *request.body_mut() = body.map(Body::from);
+            let same = |copy: &Request| {
+                assert_eq!((copy.method(), copy.url().as_str()), (&Method::PUT, "lb://orders/a?b#c"));
+                assert!(copy.headers().get_all("x-a").iter().eq(["1", "2"]) && copy.headers().len() == 2);
+                assert_eq!((copy.version(), copy.timeout().copied()), (Version::HTTP_2, limit));
+                assert_eq!(copy.body().and_then(Body::as_bytes), body.map(str::as_bytes));
+            };
+            for own in [true, false] {
+                let replay = Replay::new(request.try_clone().unwrap(), None, own);
+                same(&replay.next().unwrap());
+                same(&replay.next().unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn extensions_of_a_request_from_elsewhere_go_along() {
+        let request = http::Request::get("http://orders/").extension(7_u8).body(Body::default()).unwrap();
+        let replay = Replay::new(Request::try_from(request).unwrap(), None, false);
+        for _ in 0..2 {
+            let next = http::Request::<Body>::try_from(replay.next().unwrap()).unwrap();
+            assert_eq!(next.extensions().get::<u8>(), Some(&7));
+        }
     }
 }

@@ -19,11 +19,13 @@ pub struct RequestBuilder {
     inner: Result<::reqwest::RequestBuilder, Error>,
     options: CallOptions,
     make: Option<MakeBody>,
+    /// Nobody but this builder had it in hand, so that it has no extensions.
+    own: bool,
 }
 
 impl RequestBuilder {
     pub(super) fn new(client: Client, inner: Result<::reqwest::RequestBuilder, Error>) -> Self {
-        Self { client, inner, options: CallOptions::default(), make: None }
+        Self { client, inner, options: CallOptions::default(), make: None, own: true }
     }
 
     /// Changes it by reqwest's own builder.
@@ -35,6 +37,10 @@ impl RequestBuilder {
     /// # Ok(()) }
     /// ```
     pub fn with(self, change: impl FnOnce(::reqwest::RequestBuilder) -> ::reqwest::RequestBuilder) -> Self {
+        Self { own: false, ..self.change(change) }
+    }
+
+    fn change(self, change: impl FnOnce(::reqwest::RequestBuilder) -> ::reqwest::RequestBuilder) -> Self {
         Self { inner: self.inner.map(change), ..self }
     }
 
@@ -70,19 +76,19 @@ impl RequestBuilder {
         HeaderValue: TryFrom<V>,
         <HeaderValue as TryFrom<V>>::Error: Into<http::Error>,
     {
-        self.with(|inner| inner.header(key, value))
+        self.change(|inner| inner.header(key, value))
     }
 
     /// Sets headers.
     pub fn headers(self, headers: HeaderMap) -> Self {
-        self.with(|inner| inner.headers(headers))
+        self.change(|inner| inner.headers(headers))
     }
 
     /// The body. One that is a stream can be sent once only: it goes to another instance if nothing of it was read, since it
     /// never got a connection, and is not repeated otherwise. [`body_with`](Self::body_with) makes one that is.
     pub fn body(mut self, body: impl Into<Body>) -> Self {
         self.make = None;
-        self.with(|inner| inner.body(body))
+        self.change(|inner| inner.body(body))
     }
 
     /// A body that is made anew for each attempt, so that a stream can be repeated like bytes in memory, also at a redirect
@@ -104,12 +110,12 @@ impl RequestBuilder {
     /// A limit from the first attempt to the end of the body, all attempts and redirects together (default: none; a limit that `make` set
     /// for the client holds for each attempt). The wait for a list before the first attempt has its own, `choose-timeout`.
     pub fn timeout(self, limit: Duration) -> Self {
-        self.with(|inner| inner.timeout(limit))
+        self.change(|inner| inner.timeout(limit))
     }
 
     /// A bearer token.
     pub fn bearer_auth(self, token: impl std::fmt::Display) -> Self {
-        self.with(|inner| inner.bearer_auth(token))
+        self.change(|inner| inner.bearer_auth(token))
     }
 
     /// Sends it to an instance.
@@ -118,7 +124,7 @@ impl RequestBuilder {
     /// [`Error`], which names service and instances, or quotes the text that is no URL.
     pub async fn send(self) -> Result<Response, Error> {
         let request = self.inner?.build().map_err(Error::plain)?;
-        self.client.execute_made(request, &self.options, self.make).await
+        self.client.execute_made(request, &self.options, self.make, self.own).await
     }
 }
 

@@ -15,30 +15,47 @@ use super::connection::InFlight;
 use super::error::insert;
 use super::fault::{Fault, Kind};
 use super::names::{name_in, names_of, note};
+use crate::call::Visited;
 use crate::choice::outcome_of;
-use crate::{Lease, Outcome, ServiceId, ServiceInstance};
+use crate::{Lease, Outcome, ServiceId};
 
 /// What the caller reads of an answer that ended as none may.
 const NO_STATUS: &str = "the server ended its answer without a status";
 
-/// What the head of an answer says: the status, if it is there already; success, if more is to come.
-pub(super) fn head_outcome(response: &Response<Body>) -> Outcome {
-    match code_in(response.headers()) {
-        Some(code) => Outcome::Grpc(code),
-        None if response.status() == StatusCode::OK => Outcome::Grpc(settled(response).unwrap_or(0)),
-        // A proxy, or something that does not speak gRPC.
-        None => outcome_of(response.status(), response.headers()),
+/// The head of an answer, what it says, and what keeps its call counted.
+pub(super) struct Head {
+    pub(super) response: Response<Body>,
+    in_flight: InFlight,
+    /// The status, if it is there already; success, if more is to come.
+    pub(super) outcome: Outcome,
+    /// The code that the server sent with the head.
+    pub(super) code: Option<u16>,
+    /// The code that the caller gets, if the head decides it: nothing follows it, or nothing of gRPC.
+    pub(super) settled: Option<u16>,
+}
+
+impl Head {
+    pub(super) fn new(response: Response<Body>, in_flight: InFlight) -> Self {
+        let (outcome, code, settled) = said(&response);
+        Self { response, in_flight, outcome, code, settled }
     }
 }
 
-/// The code that the caller gets, if the head of the answer decides it: nothing follows it, or nothing of gRPC.
-pub(super) fn settled(response: &Response<Body>) -> Option<u16> {
-    let code = match response.status() {
-        StatusCode::OK if response.body().is_end_stream() => Code::Unknown,
-        StatusCode::OK => return code_in(response.headers()),
-        status => code_for(status),
+/// What the head of an answer says, read once for all who ask.
+fn said(response: &Response<Body>) -> (Outcome, Option<u16>, Option<u16>) {
+    let code = code_in(response.headers());
+    let settled = match response.status() {
+        StatusCode::OK if response.body().is_end_stream() => Some(code.unwrap_or(number(Code::Unknown))),
+        StatusCode::OK => code,
+        status => Some(code.unwrap_or(number(code_for(status)))),
     };
-    Some(code_in(response.headers()).unwrap_or(number(code)))
+    let outcome = match code {
+        Some(code) => Outcome::Grpc(code),
+        None if response.status() == StatusCode::OK => Outcome::Grpc(settled.unwrap_or(0)),
+        // A proxy, or something that does not speak gRPC.
+        None => outcome_of(response.status(), response.headers()),
+    };
+    (outcome, code, settled)
 }
 
 /// The code of a status in headers or trailers. One that is no number, or that nobody knows, is 2 (unknown).
@@ -75,41 +92,43 @@ fn add_status(headers: &mut HeaderMap, code: u16, text: &str) {
 #[derive(Debug)]
 pub(super) struct Story {
     pub(super) service: ServiceId,
-    /// In order; the last one answered.
-    pub(super) tried: Vec<ServiceInstance>,
+    pub(super) visited: Visited,
 }
 
 /// What lives as long as a call does.
-pub(super) struct Held {
-    pub(super) lease: Lease,
-    pub(super) in_flight: InFlight,
-    pub(super) story: Story,
-    pub(super) deadline: Option<Instant>,
+struct Held {
+    lease: Lease,
+    in_flight: InFlight,
+    story: Story,
 }
 
 /// The response for the caller. One that has its status already ends the lease at once.
-pub(super) fn answer(response: Response<Body>, held: Held) -> Response<Body> {
-    let (outcome, code) = (head_outcome(&response), settled(&response));
+pub(super) fn answer(
+    head: Head,
+    mut lease: Lease,
+    story: Story,
+    deadline: Option<Instant>,
+) -> Response<Body> {
+    let Head { response, in_flight, outcome, code, settled } = head;
     let (mut head, body) = response.into_parts();
-    if let Some(code) = code {
-        let no_grpc = code_in(&head.headers).is_none();
+    if let Some(settled) = settled {
+        let no_grpc = code.is_none();
         if no_grpc {
             let text = match head.status {
                 StatusCode::OK => NO_STATUS.to_owned(),
                 status => format!("the server answered with HTTP status {}", status.as_u16()),
             };
-            add_status(&mut head.headers, code, &text);
+            add_status(&mut head.headers, settled, &text);
         }
-        if code != 0 {
-            name_in(&mut head.headers, held.story.service.as_str(), &held.story.tried, outcome);
+        if settled != 0 {
+            name_in(&mut head.headers, story.service.as_str(), &story.visited, outcome);
         }
-        let mut lease = held.lease;
         lease.answered(outcome);
         lease.complete(outcome);
         return Response::from_parts(head, if no_grpc { Body::empty() } else { body });
     }
-    let limit = held.deadline.map(|end| Box::pin(tokio::time::sleep_until(end)));
-    let body = Answer { inner: body, held: Some(held), limit };
+    let limit = deadline.map(|end| Box::pin(tokio::time::sleep_until(end)));
+    let body = Answer { inner: body, held: Some(Held { lease, in_flight, story }), limit };
     Response::from_parts(head, Body::new(body))
 }
 
@@ -140,7 +159,7 @@ impl Answer {
             _ => fault.outcome(),
         };
         let Fault { code, mut text, cause, .. } = fault;
-        let named = self.end(outcome).map(|story| (names_of(&story.tried), story));
+        let named = self.end(outcome).map(|story| (names_of(story.visited.iter()), story));
         if let Some(((names, _), story)) = &named {
             text.push_str(&note(story.service.as_str(), names));
         }
@@ -173,7 +192,7 @@ impl Answer {
         if let Some(story) = self.end(Outcome::Grpc(code))
             && code != 0
         {
-            name_in(&mut trailers, story.service.as_str(), &story.tried, Outcome::Grpc(code));
+            name_in(&mut trailers, story.service.as_str(), &story.visited, Outcome::Grpc(code));
         }
         trailers
     }
@@ -257,15 +276,16 @@ mod tests {
             (404, &[], Outcome::Status(404), Some(12)),
         ] {
             let response = head(status, entries);
-            assert_eq!(head_outcome(&response), outcome, "{status} {entries:?}");
-            assert_eq!(settled(&response), code, "{status} {entries:?}");
+            let (said, _, settled) = said(&response);
+            assert_eq!((said, settled), (outcome, code), "{status} {entries:?}");
         }
-        let outcome = head_outcome(&head(503, &[("retry-after", "7")]));
+        let (outcome, ..) = said(&head(503, &[("retry-after", "7")]));
         assert_eq!(outcome.to_string(), "status 503, retry after 7 s");
         let ended = |response: Response<Body>| response.map(|_| Body::empty());
         for (response, code) in [(head(200, &[]), 2), (head(200, &[("grpc-status", "0")]), 0)] {
             let response = ended(response);
-            assert_eq!((head_outcome(&response), settled(&response)), (Outcome::Grpc(code), Some(code)));
+            let (outcome, _, settled) = said(&response);
+            assert_eq!((outcome, settled), (Outcome::Grpc(code), Some(code)));
         }
         for (status, code) in [(400, 13), (401, 16), (403, 7), (404, 12), (429, 14), (503, 14), (500, 2)] {
             assert_eq!(number(code_for(StatusCode::from_u16(status).unwrap())), code, "{status}");

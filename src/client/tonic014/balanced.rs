@@ -6,22 +6,23 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use http::Extensions;
 use http::request::Parts;
 use tokio::time::Instant;
 use tonic::body::Body;
 use tonic::transport::{self, Endpoint};
 use tonic::{Code, Status};
 
-use super::answer::{Held, Story, answer};
+use super::answer::{Head, Story, answer};
 use super::connection::{Connection, Connections};
 use super::deadline::{GRPC_TIMEOUT, header_for, timeout_of};
 use super::error::Error;
 use super::fault::{Fault, Kind};
 use super::follow::{Following, Listener};
-use super::protocol::{Grpc, Head};
+use super::protocol::Grpc;
 use super::replay::Origin;
 use super::settings::{Authority, Retry, Settings};
-use crate::call::call_with;
+use crate::call::{Visited, call_with};
 use crate::client::Via;
 use crate::client::pool::{Pool, Pools};
 use crate::future::within;
@@ -211,17 +212,19 @@ impl Inner {
     ) -> Result<http::Response<Body>, Error> {
         let balancer = &*self.source.balancer()?;
         Propagated::current().add_to(&mut head.headers);
+        // Nothing below looks at them: they are for the layers above, and a copy for each attempt costs as much as the headers.
+        head.extensions = Extensions::new();
         let body = Origin::new(body, self.settings.replay_limit);
         let view = View(HttpView::new(&head.method, &head.uri, &head.headers), head.uri.path());
         let wanted = Request::of(&view);
         let retry = self.settings.retry.as_ref().filter(|retry| (retry.idempotent)(head.uri.path()));
         let grpc = Grpc { deadline, retryable: retry.map_or(&[], |retry| &retry.codes) };
-        let (mut before, mut last) = (Vec::new(), None);
+        let mut visited = Visited::default();
         let send = |choice: &Choice, _: u32| {
             let first = body.take()?;
             let instance = choice.instance();
             let connections = self.connections(balancer, choice, &instance);
-            before.extend(last.replace(instance));
+            visited.add(instance);
             let (head, body) = (&*head, &body);
             Some(async move {
                 let connections = connections?;
@@ -229,12 +232,11 @@ impl Inner {
                 done.unwrap_or_else(|| Err(Fault::deadline()))
             })
         };
-        let answered = call_with(balancer, &wanted, &grpc, send).await.map_err(Error::call)?;
-        let (mut response, in_flight) = answered.response;
-        response.extensions_mut().insert(Via::new(answered.instance, answered.attempts));
-        before.extend(last);
-        let story = Story { service: balancer.service_id().clone(), tried: before };
-        Ok(answer(response, Held { lease: answered.lease, in_flight, story, deadline }))
+        let mut answered = call_with(balancer, &wanted, &grpc, send).await.map_err(Error::call)?;
+        let via = Via::new(answered.instance, answered.attempts);
+        answered.response.response.extensions_mut().insert(via);
+        let story = Story { service: balancer.service_id().clone(), visited };
+        Ok(answer(answered.response, answered.lease, story, deadline))
     }
 
     /// The connections to an instance.
@@ -303,7 +305,7 @@ async fn send(
         http::Request::from_parts(head, body)
     };
     let connection: &Arc<Connection> = connections.calmest();
-    connection.send(request).await
+    connection.send(request).await.map(|(response, in_flight)| Head::new(response, in_flight))
 }
 
 /// The request for the chain and for lifecycle processors. The path of a call of gRPC is its method, of which there are few.

@@ -89,7 +89,7 @@ impl Error {
 
     /// The status for the caller.
     pub(super) fn into_status(self) -> Status {
-        let (_, header) = names_of(self.tried());
+        let (_, header) = names_of(self.tried().iter());
         let mut status = Status::new(self.code(), self.to_string());
         if let Some(header) = header.filter(|_| !self.tried().is_empty()) {
             insert(status.metadata_mut(), header);

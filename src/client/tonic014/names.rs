@@ -3,6 +3,7 @@
 use http::{HeaderMap, HeaderValue};
 use tonic::Status;
 
+use crate::call::Visited;
 use crate::{Outcome, ServiceInstance};
 
 /// In the metadata of a status: the instances that were tried.
@@ -30,8 +31,10 @@ pub fn tried(status: &Status) -> Option<&str> {
 }
 
 /// The instances as text, and as the value of a header.
-pub(super) fn names_of(tried: &[ServiceInstance]) -> (String, Option<HeaderValue>) {
-    let names: Vec<String> = tried.iter().map(ToString::to_string).collect();
+pub(super) fn names_of<'a>(
+    tried: impl Iterator<Item = &'a ServiceInstance>,
+) -> (String, Option<HeaderValue>) {
+    let names: Vec<String> = tried.map(ToString::to_string).collect();
     let names = names.join(", ");
     let header = HeaderValue::try_from(escaped(&names)).ok();
     (names, header)
@@ -39,8 +42,8 @@ pub(super) fn names_of(tried: &[ServiceInstance]) -> (String, Option<HeaderValue
 
 /// Puts the instances into the headers or trailers of a status that a server sent. Code, message and details stay as they
 /// are; if the code stands for a fault of the server (`outcome`), a note follows the message, since many people see nothing else.
-pub(super) fn name_in(headers: &mut HeaderMap, service: &str, tried: &[ServiceInstance], outcome: Outcome) {
-    let (names, header) = names_of(tried);
+pub(super) fn name_in(headers: &mut HeaderMap, service: &str, visited: &Visited, outcome: Outcome) {
+    let (names, header) = names_of(visited.iter());
     if let Some(header) = header {
         headers.insert(TRIED, header);
     }
@@ -80,7 +83,8 @@ mod tests {
 
     #[test]
     fn a_status_keeps_what_it_has_and_gets_the_instances() {
-        let instances = [ServiceInstance::builder("10.0.0.1").port(1).id("köln 50%").build().unwrap()];
+        let mut instances = Visited::default();
+        instances.add(ServiceInstance::builder("10.0.0.1").port(1).id("köln 50%").build().unwrap());
         for (code, noted) in [(tonic::Code::Unavailable, true), (tonic::Code::NotFound, false)] {
             let original =
                 Status::with_details(code, "kaputt: ä% \"x\"", bytes::Bytes::from_static(&[0, 159, 7]));

@@ -2,22 +2,17 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, Response};
+use http::HeaderMap;
 use tokio::time::Instant;
 use tonic::Code;
-use tonic::body::Body;
 
-use super::answer::{code_in, head_outcome, number, settled};
-use super::connection::InFlight;
+use super::answer::{Head, number};
 use super::fault::Fault;
 use crate::call::{Protocol, PushBack};
 use crate::{Failure, Outcome};
 
 /// What a server says of further attempts: milliseconds, or a number below zero.
 const PUSH_BACK: &str = "grpc-retry-pushback-ms";
-
-/// The head of an answer, and what keeps its call counted.
-pub(super) type Head = (Response<Body>, InFlight);
 
 /// One call of gRPC.
 pub(super) struct Grpc<'a> {
@@ -29,20 +24,18 @@ pub(super) struct Grpc<'a> {
 impl Protocol<Head, Fault> for Grpc<'_> {
     fn outcome(&self, result: Result<&Head, &Fault>) -> Outcome {
         match result {
-            Ok((response, _)) => head_outcome(response),
+            Ok(head) => head.outcome,
             Err(fault) => fault.outcome(),
         }
     }
 
-    fn headers(&self, (response, _): &Head) -> HeaderMap {
-        response.headers().clone()
+    fn headers(&self, head: &Head) -> HeaderMap {
+        head.response.headers().clone()
     }
 
     fn push_back(&self, result: Result<&Head, &Fault>) -> PushBack {
         match result {
-            Ok((response, _)) if code_in(response.headers()).is_some_and(|code| code != 0) => {
-                push_back_in(response.headers())
-            }
+            Ok(head) if head.code.is_some_and(|code| code != 0) => push_back_in(head.response.headers()),
             _ => PushBack::None,
         }
     }
@@ -54,7 +47,7 @@ impl Protocol<Head, Fault> for Grpc<'_> {
             return None;
         }
         let code = match result {
-            Some(Ok((response, _))) => settled(response)?,
+            Some(Ok(head)) => head.settled?,
             Some(Err(fault)) => number(fault.code),
             None => number(Code::DeadlineExceeded),
         };

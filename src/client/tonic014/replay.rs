@@ -21,7 +21,7 @@ pub(super) struct Origin(Arc<Mutex<Source>>);
 struct Source {
     body: Body,
     /// What was read of it, in order; `None` once that is more than the limit, or once nobody may ask for it again.
-    kept: Option<Vec<Bytes>>,
+    kept: Option<Kept>,
     /// How many more bytes may be kept.
     room: usize,
     /// The attempt that may read. One that was given up may still be held by a task of its connection.
@@ -34,19 +34,41 @@ pub(super) struct Sent {
     source: Arc<Mutex<Source>>,
     reader: u32,
     /// What was kept, and is to be sent again before the rest.
-    again: std::vec::IntoIter<Bytes>,
+    again: Again,
+}
+
+/// Parts of a body. Most bodies are one, which needs no list.
+#[derive(Clone, Debug, Default)]
+struct Kept {
+    first: Option<Bytes>,
+    more: Vec<Bytes>,
+}
+
+type Again = std::iter::Chain<std::option::IntoIter<Bytes>, std::vec::IntoIter<Bytes>>;
+
+impl Kept {
+    fn push(&mut self, data: Bytes) {
+        match &self.first {
+            None => self.first = Some(data),
+            Some(_) => self.more.push(data),
+        }
+    }
+
+    fn again(self) -> Again {
+        self.first.into_iter().chain(self.more)
+    }
 }
 
 impl Origin {
     /// `limit` is how many bytes are kept.
     pub(super) fn new(body: Body, limit: usize) -> Self {
-        Self(Arc::new(Mutex::new(Source { body, kept: Some(Vec::new()), room: limit, reader: 0 })))
+        Self(Arc::new(Mutex::new(Source { body, kept: Some(Kept::default()), room: limit, reader: 0 })))
     }
 
     /// The body for an attempt; the one that had it before gets no more of it. `None` if too much of it was read.
     pub(super) fn take(&self) -> Option<Body> {
         let mut source = self.0.lock();
-        let again = source.kept.clone()?.into_iter();
+        let again = source.kept.clone()?.again();
         source.reader += 1;
         let sent = Sent { source: Arc::clone(&self.0), reader: source.reader, again };
         drop(source);
@@ -107,11 +129,11 @@ impl HttpBody for Sent {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.again.as_slice().is_empty() && self.source.lock().body.is_end_stream()
+        self.again.size_hint().0 == 0 && self.source.lock().body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let again = self.again.as_slice().iter().map(|data| data.len() as u64).sum::<u64>();
+        let again = self.again.clone().map(|data| data.len() as u64).sum::<u64>();
         let rest = self.source.lock().body.size_hint();
         let mut hint = SizeHint::new();
         hint.set_lower(rest.lower().saturating_add(again));

@@ -49,7 +49,7 @@ impl Middleware for Retry {
         };
         let options = extensions.get::<CallOptions>().cloned().unwrap_or_default();
         let ends = Ends::new(request.timeout().copied());
-        let replay = Replay::new(request, None);
+        let replay = Replay::new(request, None, false);
         let original = &replay.request;
         let http = HttpView::with_text(original.method(), original.url().as_str(), original.headers());
         let view = View { http, options: &options };
