@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use http::HeaderMap;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
 use super::busy::{Busy, MAX_WAIT, wait};
@@ -218,47 +218,55 @@ where
 }
 
 /// The same, whose first attempt goes to an instance that somebody named, if somebody did.
-pub(crate) async fn call_first<R, E, F, S>(
+#[expect(
+    clippy::manual_async_fn,
+    reason = "the future of an `async fn` has room for each argument twice, and is moved"
+)]
+pub(crate) fn call_first<R, E, F, S>(
     balancer: &LoadBalancer,
     request: &Request<'_>,
     protocol: &impl Protocol<R, E>,
     first: Option<Anchor>,
     mut send: S,
-) -> Result<Answered<R>, CallError<E>>
+) -> impl Future<Output = Result<Answered<R>, CallError<E>>>
 where
     E: fmt::Display,
     S: FnMut(&Choice, u32) -> Option<F>,
     F: Future<Output = Result<R, E>>,
 {
-    // What is handed on counts before an instance is chosen.
-    let propagated = Propagated::current();
-    let over = propagated.over(*request);
-    let with_propagated = request.with_view(&over);
-    let request = if propagated.is_empty() { request } else { &with_propagated };
-    let service = balancer.service_id();
-    let calls = balancer.calls();
-    let running = Running::start(service, &calls, request);
-    let adaptive = &calls.retry.adaptive_throttle;
-    let throttle = adaptive
-        .enabled
-        .then(|| balancer.service_state().adaptive_throttle(adaptive.k, adaptive.window, adaptive.floor));
-    if throttle.as_ref().is_some_and(|throttle| !throttle.admits(balancer.chance())) {
-        let error = CallError::throttled(service);
-        running.fail(&error);
-        return Err(error);
+    async move {
+        // What is handed on counts before an instance is chosen.
+        let propagated = Propagated::current();
+        let over = propagated.over(*request);
+        let with_propagated = request.with_view(&over);
+        let request = if propagated.is_empty() { request } else { &with_propagated };
+        let service = balancer.service_id();
+        let calls = balancer.calls();
+        let running = Running::start(service, &calls, request);
+        let adaptive = &calls.retry.adaptive_throttle;
+        let throttle = adaptive
+            .enabled
+            .then(|| balancer.service_state().adaptive_throttle(adaptive.k, adaptive.window, adaptive.floor));
+        if throttle.as_ref().is_some_and(|throttle| !throttle.admits(balancer.chance())) {
+            let error = CallError::throttled(service);
+            running.fail(&error);
+            return Err(error);
+        }
+        let (result, outcome) =
+            attempts(balancer, request, protocol, first, &mut send, &calls, running).await;
+        // A call that reached nobody says nothing of the service.
+        if let (Some(throttle), Some(outcome)) = (throttle, outcome)
+            && outcome != Outcome::Cancelled
+        {
+            throttle.ended(!outcome.is_bad());
+        }
+        result
     }
-    let (result, outcome) = attempts(balancer, request, protocol, first, &mut send, &calls, running).await;
-    // A call that reached nobody says nothing of the service.
-    if let (Some(throttle), Some(outcome)) = (throttle, outcome)
-        && outcome != Outcome::Cancelled
-    {
-        throttle.ended(!outcome.is_bad());
-    }
-    result
 }
 
 /// The attempts of a call that may be made, and how the last of them ended.
-async fn attempts<R, E, F, S>(
+#[expect(clippy::manual_async_fn, reason = "as above")]
+fn attempts<R, E, F, S>(
     balancer: &LoadBalancer,
     request: &Request<'_>,
     protocol: &impl Protocol<R, E>,
@@ -267,109 +275,123 @@ async fn attempts<R, E, F, S>(
     send: &mut S,
     calls: &CallSettings,
     mut running: Running,
-) -> (Result<Answered<R>, CallError<E>>, Option<Outcome>)
+) -> impl Future<Output = (Result<Answered<R>, CallError<E>>, Option<Outcome>)>
 where
     E: fmt::Display,
     S: FnMut(&Choice, u32) -> Option<F>,
     F: Future<Output = Result<R, E>>,
 {
-    let service = balancer.service_id();
-    let retry = &calls.retry;
-    let throttle = retry_throttle(balancer, calls);
-    let mut ended: Option<Outcome> = None;
-    let mut busy = Busy::default();
-    let mut plan = Plan::new(retry, request.method()).with_unsent(protocol.unsent_goes_to());
-    if retry.enabled {
-        balancer.service_state().deposit();
-    }
-    let mut tried = request.tried().cloned().unwrap_or_default();
-    // Of those: the instances to which nothing could be sent.
-    let mut dead = Tried::new();
-    let mut visited = Visited::default();
-    let mut last: Option<Last<R, E>> = None;
-    let mut unreached = false;
-    loop {
-        let same = again.is_some();
-        let mut choice = if let Some(same) = again.take() {
-            same.lease()
-        } else {
-            let avoiding = request.with_tried(&tried);
-            let wanted = if retry.avoid_previous_instance || unreached { &avoiding } else { request };
-            let end = protocol.deadline().filter(|_| last.is_some());
-            match choose_free(balancer, wanted, &busy, &dead, end).await {
-                // Nobody else is left: it was just not reached.
-                Some(Ok(choice)) if unreached && dead.has(&choice) => {
-                    return (finish(running, balancer, visited, last), ended);
+    async move {
+        let service = balancer.service_id();
+        let retry = &calls.retry;
+        let throttle = retry_throttle(balancer, calls);
+        let mut ended: Option<Outcome> = None;
+        let mut busy = Busy::default();
+        let mut plan = Plan::new(retry, request.method()).with_unsent(protocol.unsent_goes_to());
+        if retry.enabled {
+            balancer.service_state().deposit();
+        }
+        let mut tried = request.tried().cloned().unwrap_or_default();
+        // Of those: the instances to which nothing could be sent.
+        let mut dead = Tried::new();
+        let mut visited = Visited::default();
+        // Of an attempt after which another one follows, which is seldom: then it has a place of its own.
+        let mut last: Option<Box<Last<R, E>>> = None;
+        let mut unreached = false;
+        loop {
+            let same = again.is_some();
+            let mut choice = if let Some(same) = again.take() {
+                same.lease()
+            } else {
+                let avoiding = request.with_tried(&tried);
+                let wanted = if retry.avoid_previous_instance || unreached { &avoiding } else { request };
+                let end = protocol.deadline().filter(|_| last.is_some());
+                match choose_free(balancer, wanted, &busy, &dead, end).await {
+                    // Nobody else is left: it was just not reached.
+                    Some(Ok(choice)) if unreached && dead.has(&choice) => {
+                        return (finish(running, balancer, visited, unboxed(last)), ended);
+                    }
+                    Some(Ok(choice)) => choice,
+                    Some(Err(error)) if last.is_none() => {
+                        running.fail(&error);
+                        return (Err(CallError::choose(error)), ended);
+                    }
+                    // What happened to the call says more than that there is nobody else, or no time.
+                    _ => return (finish(running, balancer, visited, unboxed(last)), ended),
                 }
-                Some(Ok(choice)) => choice,
-                Some(Err(error)) if last.is_none() => {
-                    running.fail(&error);
-                    return (Err(CallError::choose(error)), ended);
+            };
+            choice.hush();
+            let Some(choice) = patient(choice, &busy, protocol.deadline()).await else {
+                return (finish(running, balancer, visited, unboxed(last)), ended);
+            };
+            // A pause or a look-up may have taken what was left.
+            let late = last.is_some() && protocol.deadline().is_some_and(|end| end <= Instant::now());
+            let number = running.attempts.saturating_add(1);
+            let Some(attempt) = (if late { None } else { send(&choice, number) }) else {
+                drop(choice);
+                return (finish(running, balancer, visited, unboxed(last)), ended);
+            };
+            tried.add(&choice);
+            let instance = choice.instance();
+            let span = span(balancer, request, &instance, number);
+            running.begin(choice, request);
+            visited.add(instance);
+            if let Some(meters) = calls.meters.as_ref().filter(|_| number > 1) {
+                meters.retried(same);
+            }
+            // The response of the attempt before, if that is what is repeated, is given up now.
+            drop(last.take());
+            let end = retry.per_try_timeout.and_then(|limit| Instant::now().checked_add(limit));
+            let pause = {
+                let left = Last::of(within(end, pin!(attempt.instrument(span))).await);
+                let result = left.result();
+                let outcome =
+                    result.map_or(Outcome::Failure(Failure::Timeout), |result| protocol.outcome(result));
+                let push_back = result.map_or(PushBack::None, |result| protocol.push_back(result));
+                let may = protocol.is_retryable(result, outcome);
+                if let Last::Response(response) = &left {
+                    running.answered(outcome, || protocol.headers(response));
                 }
-                // What happened to the call says more than that there is nobody else, or no time.
-                Some(Err(_)) | None => return (finish(running, balancer, visited, last), ended),
+                ended = Some(outcome);
+                if let Some(throttle) = &throttle {
+                    throttle.hear(outcome);
+                }
+                let pause = push_back.pause().or_else(|| plan.pause(|| balancer.chance()));
+                // Before the budget is asked: what is not repeated costs nothing.
+                let step = if push_back.forbids() || is_late(protocol.deadline(), pause) {
+                    Step::Stop
+                } else {
+                    plan.after(outcome, may, || withdraw(balancer, calls, outcome, throttle.as_ref()))
+                };
+                unreached = outcome == Outcome::Failure(Failure::Connect);
+                if let Some(choice) = running.open() {
+                    if unreached {
+                        dead.add(choice);
+                    }
+                    busy.hear(choice.state().uid(), outcome);
+                    again = (step == Step::Same).then(|| choice.anchor());
+                }
+                if !matches!(left, Last::Response(_)) {
+                    running.end(outcome);
+                }
+                if step == Step::Stop {
+                    return (finish(running, balancer, visited, Some(left)), ended);
+                }
+                last = Some(Box::new(left));
+                running.paid = step == Step::Same || !unreached;
+                tracing::debug!(%service, attempt = number, %outcome, same_instance = step == Step::Same, "a call is repeated");
+                pause
+            };
+            if let Some(pause) = pause {
+                Box::pin(tokio::time::sleep(pause)).await;
             }
-        };
-        choice.hush();
-        let Some(choice) = patient(choice, &busy, protocol.deadline()).await else {
-            return (finish(running, balancer, visited, last), ended);
-        };
-        // A pause or a look-up may have taken what was left.
-        let late = last.is_some() && protocol.deadline().is_some_and(|end| end <= Instant::now());
-        let number = running.attempts.saturating_add(1);
-        let Some(attempt) = (if late { None } else { send(&choice, number) }) else {
-            drop(choice);
-            return (finish(running, balancer, visited, last), ended);
-        };
-        tried.add(&choice);
-        let instance = choice.instance();
-        let span = span(balancer, request, &instance, number);
-        running.begin(choice, request);
-        visited.add(instance);
-        if let Some(meters) = calls.meters.as_ref().filter(|_| number > 1) {
-            meters.retried(same);
-        }
-        // The response of the attempt before, if that is what is repeated, is given up now.
-        drop(last.take());
-        let end = retry.per_try_timeout.and_then(|limit| Instant::now().checked_add(limit));
-        let left = Last::of(within(end, pin!(attempt.instrument(span))).await);
-        let outcome = left.result().map_or(Outcome::Failure(Failure::Timeout), |left| protocol.outcome(left));
-        let push_back = left.result().map_or(PushBack::None, |left| protocol.push_back(left));
-        let may = protocol.is_retryable(left.result(), outcome);
-        if let Last::Response(response) = &left {
-            running.answered(outcome, || protocol.headers(response));
-        }
-        (last, ended) = (Some(left), Some(outcome));
-        if let Some(throttle) = &throttle {
-            throttle.hear(outcome);
-        }
-        let pause = push_back.pause().or_else(|| plan.pause(|| balancer.chance()));
-        // Before the budget is asked: what is not repeated costs nothing.
-        let step = if push_back.forbids() || is_late(protocol.deadline(), pause) {
-            Step::Stop
-        } else {
-            plan.after(outcome, may, || withdraw(balancer, calls, outcome, throttle.as_ref()))
-        };
-        unreached = outcome == Outcome::Failure(Failure::Connect);
-        if let Some(choice) = running.open() {
-            if unreached {
-                dead.add(choice);
-            }
-            busy.hear(choice.state().uid(), outcome);
-            again = (step == Step::Same).then(|| choice.anchor());
-        }
-        if !matches!(last, Some(Last::Response(_))) {
-            running.end(outcome);
-        }
-        if step == Step::Stop {
-            return (finish(running, balancer, visited, last), ended);
-        }
-        running.paid = step == Step::Same || !unreached;
-        tracing::debug!(%service, attempt = number, %outcome, same_instance = step == Step::Same, "a call is repeated");
-        if let Some(pause) = pause {
-            tokio::time::sleep(pause).await;
         }
     }
+}
+
+/// What is seldom there, out of its place.
+fn unboxed<T>(value: Option<Box<T>>) -> Option<T> {
+    value.map(|value| *value)
 }
 
 /// Whether nothing is left of the time of a call after this pause.
@@ -428,7 +450,7 @@ async fn choose_free(
     // All were tried, or the policy returns to one that was: then better to one that does not have to be waited for.
     let mut avoid = dead.clone();
     busy.add_to(&mut avoid);
-    match choose(balancer, &wanted.with_tried(&avoid), end).await {
+    match Box::pin(choose(balancer, &wanted.with_tried(&avoid), end)).await {
         Some(Ok(other)) if !avoid.has(&other) => Some(Ok(other)),
         _ => chosen,
     }
@@ -440,7 +462,11 @@ pub(super) async fn choose(
     request: &Request<'_>,
     end: Option<Instant>,
 ) -> Option<Result<Choice, ChooseError>> {
-    let mut chosen = within(end, balancer.choose(request)).await;
+    let chosen = balancer.choose(request);
+    let mut chosen = match end {
+        None => Some(chosen.await),
+        Some(end) => Box::pin(timeout_at(end, chosen)).await.ok(),
+    };
     if let Some(Ok(choice)) = &mut chosen {
         choice.hush();
     }
@@ -454,7 +480,7 @@ async fn patient(choice: Choice, busy: &Busy, end: Option<Instant>) -> Option<Ch
     if too_long || end.is_some_and(|end| end <= until) {
         return None;
     }
-    Some(wait(choice, until).await)
+    Some(Box::pin(wait(choice, until)).await)
 }
 
 /// Gives the caller what there is.

@@ -226,13 +226,15 @@ impl Inner {
             let connections = self.connections(balancer, choice, &instance);
             visited.add(instance);
             let (head, body) = (&*head, &body);
-            Some(async move {
+            // In three boxes, here, below and in `call`: each is one that an allocator has at hand; all in one is not.
+            Some(Box::pin(async move {
                 let connections = connections?;
                 let done = within(deadline, pin!(attempt(&connections, head, first, body, deadline))).await;
                 done.unwrap_or_else(|| Err(Fault::deadline()))
-            })
+            }))
         };
-        let mut answered = call_with(balancer, &wanted, &grpc, send).await.map_err(Error::call)?;
+        let answered = Box::pin(call_with(balancer, &wanted, &grpc, send)).await;
+        let mut answered = answered.map_err(Error::call)?;
         let via = Via::new(answered.instance, answered.attempts);
         answered.response.response.extensions_mut().insert(via);
         let story = Story { service: balancer.service_id().clone(), visited };
