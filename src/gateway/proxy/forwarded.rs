@@ -1,8 +1,11 @@
 //! `X-Forwarded-*` and `Forwarded`: what the gateway knows of the client, behind what others said before.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
+use std::ops::Range;
 
-use http::header::FORWARDED;
+use bytes::Bytes;
+use http::header::{Entry, FORWARDED};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::gateway::settings::GatewaySettings;
@@ -19,7 +22,7 @@ pub(super) struct Seen<'a> {
     pub(super) peer: Option<SocketAddr>,
     /// The host that the client named, with its port.
     pub(super) host: &'a str,
-    pub(super) scheme: &'a str,
+    pub(super) scheme: &'static str,
     /// The path as it came, and as it goes on.
     pub(super) path: &'a str,
     pub(super) sent: &'a str,
@@ -32,31 +35,65 @@ pub(super) fn add(settings: &GatewaySettings, seen: Seen<'_>, headers: &mut Head
             headers.remove(name);
         }
     }
+    // At once, and not as each is added.
+    headers.reserve(if settings.x_forwarded { 5 } else { 0 } + usize::from(settings.forwarded));
+    let client = seen.peer.map(Client::new);
     if settings.x_forwarded {
-        if let Some(peer) = seen.peer {
-            append(headers, &FOR, &peer.ip().to_canonical().to_string());
+        if let Some(client) = &client {
+            append(headers, FOR, &[client.ip()]);
         }
-        append(headers, &HOST, seen.host);
-        append(headers, &PROTO, seen.scheme);
-        append(
-            headers,
-            &PORT,
-            port_of(seen.host).unwrap_or(if seen.scheme == "https" { "443" } else { "80" }),
-        );
+        append(headers, HOST, &[seen.host]);
+        append_known(headers, PROTO, seen.scheme);
+        match port_of(seen.host) {
+            Some(port) => append(headers, PORT, &[port]),
+            None => append_known(headers, PORT, if seen.scheme == "https" { "443" } else { "80" }),
+        }
         if let Some(prefix) = prefix(seen.path, seen.sent) {
-            append(headers, &PREFIX, prefix);
+            append(headers, PREFIX, &[prefix]);
         }
     }
     if settings.forwarded {
-        let client = seen
-            .peer
-            .map(|peer| format!(";for=\"{}\"", SocketAddr::new(peer.ip().to_canonical(), peer.port())));
-        let host = seen.host.replace(['"', '\\'], "");
+        // Without what would end a quotation.
+        let host = if seen.host.contains(['"', '\\']) {
+            Cow::Owned(seen.host.replace(['"', '\\'], ""))
+        } else {
+            Cow::Borrowed(seen.host)
+        };
+        let of_client = match &client {
+            Some(client) => [";for=\"", client.whole(), "\""],
+            None => [""; 3],
+        };
+        let [before, address, behind] = of_client;
         append(
             headers,
-            &FORWARDED,
-            &format!("proto={};host=\"{host}\"{}", seen.scheme, client.unwrap_or_default()),
+            FORWARDED,
+            &["proto=", seen.scheme, ";host=\"", &host, "\"", before, address, behind],
         );
+    }
+}
+
+/// The address of a client as text, written once: the IP alone stands in it as it does with the port.
+struct Client {
+    text: String,
+    ip: Range<usize>,
+}
+
+impl Client {
+    fn new(peer: SocketAddr) -> Self {
+        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+        let text = peer.to_string();
+        // `1.2.3.4:5`, `[::1]:5`, and with a zone `[fe80::1%2]:5`, which no canonical address has.
+        let end = text.rfind(':').unwrap_or(text.len());
+        let ip = if peer.is_ipv6() { 1..end.saturating_sub(1) } else { 0..end };
+        Self { text, ip }
+    }
+
+    fn ip(&self) -> &str {
+        self.text.get(self.ip.clone()).unwrap_or_default()
+    }
+
+    fn whole(&self) -> &str {
+        &self.text
     }
 }
 
@@ -66,16 +103,31 @@ pub(super) fn is_trusted(settings: &GatewaySettings, peer: Option<SocketAddr>) -
     peer.is_some_and(|peer| trusted.is_match(&peer.ip().to_canonical().to_string()))
 }
 
-/// One line for all values, in their order.
-fn append(headers: &mut HeaderMap, name: &HeaderName, value: &str) {
+/// One line for all values, in their order; `value` comes in pieces. The line becomes the header as it is, without a copy.
+fn append(headers: &mut HeaderMap, name: HeaderName, value: &[&str]) {
+    let len: usize = value.iter().map(|piece| piece.len()).sum();
     let mut line = Vec::new();
-    for there in headers.get_all(name) {
+    for there in headers.get_all(&name) {
         line.extend_from_slice(there.as_bytes());
         line.extend_from_slice(b", ");
     }
-    line.extend_from_slice(value.as_bytes());
-    if let Ok(line) = HeaderValue::from_bytes(&line) {
+    line.reserve_exact(len);
+    for piece in value {
+        line.extend_from_slice(piece.as_bytes());
+    }
+    if let Ok(line) = HeaderValue::from_maybe_shared(Bytes::from(line)) {
         headers.insert(name, line);
+    }
+}
+
+/// The same for a word that needs no place of its own where it stands alone.
+fn append_known(headers: &mut HeaderMap, name: HeaderName, value: &'static str) {
+    match headers.entry(name) {
+        Entry::Vacant(entry) => drop(entry.insert(HeaderValue::from_static(value))),
+        Entry::Occupied(entry) => {
+            let name = entry.key().clone();
+            append(headers, name, &[value]);
+        }
     }
 }
 
@@ -126,6 +178,25 @@ mod tests {
                 "x-forwarded-proto: http",
             ]
         );
+    }
+
+    #[test]
+    fn an_address_is_written_as_the_headers_have_it() {
+        for (peer, ip, whole) in [
+            ("10.0.0.9:5000", "10.0.0.9", "10.0.0.9:5000"),
+            ("[::1]:80", "::1", "[::1]:80"),
+            ("[2001:db8::7]:65535", "2001:db8::7", "[2001:db8::7]:65535"),
+            ("[::ffff:10.0.0.9]:1", "10.0.0.9", "10.0.0.9:1"),
+            ("[fe80::1%2]:5", "fe80::1", "[fe80::1]:5"),
+        ] {
+            let client = Client::new(peer.parse().unwrap());
+            assert_eq!((client.ip(), client.whole()), (ip, whole), "{peer}");
+        }
+        let seen = Seen { host: "a\"b\\c", scheme: "https", ..seen("/x") };
+        let mut headers = HeaderMap::new();
+        add(&GatewaySettings::default(), seen, &mut headers);
+        assert_eq!(headers[FORWARDED], "proto=https;host=\"abc\";for=\"10.0.0.9:5000\"");
+        assert_eq!((&headers[PROTO], &headers[PORT]), (&"https".parse().unwrap(), &"443".parse().unwrap()));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, Method, Version};
 use http_body::Body;
 
 /// Those of a connection (RFC 9110, 7.6.1); two of them by old names.
-const OF_A_CONNECTION: [HeaderName; 8] = [
+static OF_A_CONNECTION: [HeaderName; 8] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
@@ -19,6 +19,10 @@ const OF_A_CONNECTION: [HeaderName; 8] = [
 /// Removes what belongs to the connection, also what `Connection` names. That a request can read trailers is kept, and so is
 /// `Trailer`: trailers go on over HTTP/1.1 only if it names them.
 pub(super) fn strip(headers: &mut HeaderMap) {
+    // Most messages have none of them, and a look at each name is cheaper than to look for each of them.
+    if !headers.keys().any(|name| OF_A_CONNECTION.contains(name)) {
+        return;
+    }
     let trailers = words(headers, &TE)
         .any(|word| word.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("trailers"));
     let named: Vec<HeaderName> =
@@ -34,12 +38,18 @@ pub(super) fn strip(headers: &mut HeaderMap) {
 /// The same for a request. What it expects before it sends its body was answered by the server in front.
 pub(super) fn strip_request(headers: &mut HeaderMap) {
     strip(headers);
-    headers.remove(EXPECT);
+    if has(headers, &EXPECT) {
+        headers.remove(EXPECT);
+    }
 }
 
 /// One line for all cookies. A client may send each as a field of its own over HTTP/2, and HTTP/1.1 knows only one field (RFC
 /// 9113, 8.2.3).
 pub(super) fn join_cookies(headers: &mut HeaderMap) {
+    if headers.len() == headers.keys_len() {
+        // No name has two values.
+        return;
+    }
     let mut lines = headers.get_all(COOKIE).iter();
     let (Some(first), Some(second)) = (lines.next(), lines.next()) else { return };
     let all: Vec<&[u8]> = [first, second].into_iter().chain(lines).map(HeaderValue::as_bytes).collect();
@@ -53,6 +63,7 @@ pub(super) fn join_cookies(headers: &mut HeaderMap) {
 pub(super) fn asks_for_websocket(method: &Method, version: Version, headers: &HeaderMap) -> bool {
     *method == Method::GET
         && version == Version::HTTP_11
+        && has(headers, &UPGRADE)
         && words(headers, &CONNECTION).any(|word| word.eq_ignore_ascii_case("upgrade"))
         && words(headers, &UPGRADE).any(|word| word.eq_ignore_ascii_case("websocket"))
 }
@@ -96,6 +107,11 @@ fn said_length(headers: &HeaderMap) -> Option<u64> {
 pub(super) fn ask_for_websocket(headers: &mut HeaderMap) {
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+}
+
+/// Whether there is such a header, of the few that a message has.
+fn has(headers: &HeaderMap, name: &HeaderName) -> bool {
+    headers.keys().any(|key| key == name)
 }
 
 fn words<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
