@@ -11,8 +11,8 @@ use crate::counting::allocations;
 
 /// Callers at the same time.
 const CALLERS: usize = 8;
-/// Calls of each in one run: about half a second.
-const CALLS: usize = 1_500;
+/// Calls of each in one run: half a second to one.
+const CALLS: usize = 6_000;
 const PAIRS: usize = 11;
 /// How often a row that falls short is measured before it counts as short.
 const TRIES: u32 = 3;
