@@ -1,5 +1,5 @@
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -312,18 +312,24 @@ impl LoadBalancer {
     fn pick(&self, request: &Request<'_>) -> Result<Choice, ChooseError> {
         // What is won leaves the snapshot in two registers. A whole result would be written in pieces and read back in larger
         // ones, for which a processor waits as long as for a locked operation.
-        let mut why = None;
+        let mut otherwise = None;
         let won =
             self.core.driver.publish.snapshot.with(|snapshot| match self.pick_from(snapshot, request) {
-                Ok(won) => Some(won),
+                Ok(won) => match snapshot.filter(|snapshot| snapshot.told) {
+                    None => Some(won),
+                    Some(snapshot) => {
+                        otherwise = Some(Ok(tell(snapshot, request, won.lease(request))));
+                        None
+                    }
+                },
                 Err(error) => {
-                    why = Some(error);
+                    otherwise = Some(Err(error));
                     None
                 }
             });
         match won {
             Some(won) => Ok(won.lease(request)),
-            None => Err(why.unwrap_or_else(|| self.error(ChooseErrorKind::NotReady))),
+            None => otherwise.unwrap_or_else(|| Err(self.error(ChooseErrorKind::NotReady))),
         }
     }
 
@@ -343,8 +349,7 @@ impl LoadBalancer {
             let reason = if snapshot.is_empty() { snapshot.reason } else { Reason::NotPicked };
             return Err(self.nothing(snapshot, reason));
         };
-        let won = picked.won();
-        Ok(if snapshot.told { tell(snapshot, request, won) } else { won })
+        Ok(picked.won())
     }
 
     #[cold]
@@ -388,17 +393,13 @@ impl LoadBalancer {
     }
 }
 
-/// Tells the stages that want to hear of it what was picked.
+/// Tells the stages that want to hear of it what was picked. Under its lease: if one of them panics, that ends it.
 #[inline(never)]
-fn tell(snapshot: &Snapshot, request: &Request<'_>, won: Won) -> Won {
-    let stages = snapshot.stages.iter().filter(|stage| stage.wants_picks());
-    let tell = || stages.for_each(|stage| stage.on_pick(request, &won.instance()));
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(tell)) {
-        // The instance may be waiting for the end of this very call.
-        drop(won.lease(request));
-        resume_unwind(panic);
+fn tell(snapshot: &Snapshot, request: &Request<'_>, choice: Choice) -> Choice {
+    for stage in snapshot.stages.iter().filter(|stage| stage.wants_picks()) {
+        stage.on_pick(request, &choice.instance());
     }
-    won
+    choice
 }
 
 /// The instance that a request wants, unless it is out of use or was tried.

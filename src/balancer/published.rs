@@ -76,7 +76,7 @@ impl Published {
         old
     }
 
-    /// Lets `look` see the newest snapshot, without a locked operation if this thread knows it.
+    /// Lets `look` see the newest snapshot, once, without a locked operation if this thread knows it.
     #[inline]
     pub(super) fn with<R>(&self, mut look: impl FnMut(Option<&Snapshot>) -> R) -> R {
         let version = self.version.load(Ordering::Acquire);

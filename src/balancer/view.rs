@@ -4,7 +4,7 @@ use crate::policy::{Candidates, Cursor, Level, PickCx, Picker, Policy, Publishin
 use crate::random::Random;
 use crate::state::{Claim, InstanceState};
 use crate::sync::Ordering;
-use crate::{Choice, Request, ServiceInstance, Weight};
+use crate::{Choice, Request, Weight};
 
 /// A set to pick from - the whole list, or a group - with its picker. Built when the list changes, never after.
 pub(crate) struct View {
@@ -48,17 +48,14 @@ impl<'a> Picked<'a> {
     }
 }
 
-/// Who was picked, out of its snapshot: still two words.
+/// Who was picked, out of its snapshot: still two words. It is claimed, so it must become a lease, which ends the claim.
+#[must_use]
 pub(super) struct Won {
     state: Arc<InstanceState>,
     word: u64,
 }
 
 impl Won {
-    pub(super) fn instance(&self) -> ServiceInstance {
-        self.state.instance()
-    }
-
     /// The lease on it.
     #[inline]
     pub(super) fn lease(self, request: &Request<'_>) -> Choice {

@@ -19,6 +19,7 @@ impl Visited {
     }
 
     /// All of them.
+    #[cfg(any(test, feature = "tonic014"))]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &ServiceInstance> {
         self.before.iter().chain(&self.last)
     }

@@ -267,6 +267,8 @@ impl Statistics {
         if !dry && self.failure.swap(known, Ordering::Relaxed) != known {
             self.root_of(seen);
         }
+        // As it is kept, so that the next look says the same.
+        let failure = u64::from(known) * 1_000;
         let mean = seen.mean(failure).or_else(|| self.lifetime().mean(failure))?;
         Some(f64::from(root(mean)))
     }

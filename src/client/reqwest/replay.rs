@@ -57,7 +57,8 @@ impl Replay {
         self.body = Source::Kept;
     }
 
-    /// The request once more. reqwest's own copy makes room for extensions and for a time limit, which most requests have not.
+    /// The request once more. reqwest's own copy makes room for extensions and for a time limit, which most requests have not; that
+    /// this one has all that the builder can set is a test.
     fn copy(&self) -> Option<Request> {
         let request = &self.request;
         if !self.own || request.body().is_some() {
@@ -143,7 +144,9 @@ mod tests {
             };
             for own in [true, false] {
                 let replay = Replay::new(request.try_clone().unwrap(), None, own);
-                same(&replay.next().unwrap());
+                let next = replay.next().unwrap();
+                same(&next);
+                assert_eq!(format!("{next:?}"), format!("{:?}", request.try_clone().unwrap()));
                 same(&replay.next().unwrap());
             }
         }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::Extensions;
 use http::request::Parts;
 use tokio::time::Instant;
 use tonic::body::Body;
@@ -212,8 +211,9 @@ impl Inner {
     ) -> Result<http::Response<Body>, Error> {
         let balancer = &*self.source.balancer()?;
         Propagated::current().add_to(&mut head.headers);
-        // Nothing below looks at them: they are for the layers above, and a copy for each attempt costs as much as the headers.
-        head.extensions = Extensions::new();
+        // Nothing of gRPC below looks at them, and a copy for each attempt costs as much as the headers. They live as long as they
+        // would in the head: somebody above may wait for their end.
+        let _kept = std::mem::take(&mut head.extensions);
         let body = Origin::new(body, self.settings.replay_limit);
         let view = View(HttpView::new(&head.method, &head.uri, &head.headers), head.uri.path());
         let wanted = Request::of(&view);
