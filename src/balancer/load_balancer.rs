@@ -9,7 +9,7 @@ use super::board::{Board, age};
 use super::calls::CallSettings;
 use super::recount;
 use super::snapshot::{Refused, Wanted};
-use super::view::{Picked, Won};
+use super::view::Picked;
 use super::why::Ring;
 use super::{ChooseError, ChooseErrorKind, Choosing, LoadBalancerBuilder, ReactiveLoadBalancer, Snapshot};
 use crate::choice::{Failure, Outcome};
@@ -312,44 +312,48 @@ impl LoadBalancer {
     fn pick(&self, request: &Request<'_>) -> Result<Choice, ChooseError> {
         // What is won leaves the snapshot in two registers. A whole result would be written in pieces and read back in larger
         // ones, for which a processor waits as long as for a locked operation.
-        let mut otherwise = None;
-        let won =
-            self.core.driver.publish.snapshot.with(|snapshot| match self.pick_from(snapshot, request) {
-                Ok(won) => match snapshot.filter(|snapshot| snapshot.told) {
-                    None => Some(won),
-                    Some(snapshot) => {
-                        otherwise = Some(Ok(tell(snapshot, request, won.lease(request))));
-                        None
-                    }
-                },
-                Err(error) => {
-                    otherwise = Some(Err(error));
-                    None
-                }
-            });
+        let won = self.core.driver.publish.snapshot.with(|snapshot| {
+            let snapshot = snapshot.filter(|snapshot| !snapshot.told)?;
+            Some(self.picked(snapshot, request).ok()??.won())
+        });
         match won {
             Some(won) => Ok(won.lease(request)),
-            None => otherwise.unwrap_or_else(|| Err(self.error(ChooseErrorKind::NotReady))),
+            None => self.pick_with_care(request),
         }
     }
 
-    #[inline]
-    fn pick_from(&self, snapshot: Option<&Snapshot>, request: &Request<'_>) -> Result<Won, ChooseError> {
-        let board = &self.core.driver.publish;
-        let Some(snapshot) = snapshot else { return Err(self.error(ChooseErrorKind::NotReady)) };
-        let picked = match snapshot.view(request) {
-            Some(Ok(Wanted { view, first: None })) => view.pick(request, &board.random),
-            Some(Ok(Wanted { view, first: Some(state) })) => {
-                prefer(state, request).or_else(|| view.pick(request, &board.random))
+    /// A pick that stages hear of, or that comes to nothing and has to say why.
+    #[cold]
+    fn pick_with_care(&self, request: &Request<'_>) -> Result<Choice, ChooseError> {
+        self.core.driver.publish.snapshot.with(|snapshot| {
+            let Some(snapshot) = snapshot else { return Err(self.error(ChooseErrorKind::NotReady)) };
+            match self.picked(snapshot, request) {
+                Ok(Some(picked)) => Ok(tell(snapshot, request, picked.won().lease(request))),
+                Ok(None) => {
+                    let reason = if snapshot.is_empty() { snapshot.reason } else { Reason::NotPicked };
+                    Err(self.nothing(snapshot, reason))
+                }
+                Err(refused) => Err(self.refused(snapshot, refused, request)),
             }
-            Some(Err(refused)) => return Err(self.refused(snapshot, refused, request)),
+        })
+    }
+
+    /// Who is picked from a snapshot; `None` if there is nothing to pick from.
+    #[inline]
+    fn picked<'a>(
+        &self,
+        snapshot: &'a Snapshot,
+        request: &Request<'_>,
+    ) -> Result<Option<Picked<'a>>, Refused<'a>> {
+        let random = &self.core.driver.publish.random;
+        Ok(match snapshot.view(request) {
+            Some(Ok(Wanted { view, first: None })) => view.pick(request, random),
+            Some(Ok(Wanted { view, first: Some(state) })) => {
+                prefer(state, request).or_else(|| view.pick(request, random))
+            }
+            Some(Err(refused)) => return Err(refused),
             None => None,
-        };
-        let Some(picked) = picked else {
-            let reason = if snapshot.is_empty() { snapshot.reason } else { Reason::NotPicked };
-            return Err(self.nothing(snapshot, reason));
-        };
-        Ok(picked.won())
+        })
     }
 
     #[cold]

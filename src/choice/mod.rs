@@ -18,7 +18,7 @@ pub use lease::Lease;
 pub use outcome::{Failure, Outcome, RetryAfter};
 
 use crate::report::LoadReport;
-use crate::state::{COUNTED, Hears, InstanceState, Told};
+use crate::state::{COUNTED, InstanceState, Told};
 use crate::{ServiceInstance, Target, TargetError};
 
 /// It is the one call that probes a skipped instance.
@@ -274,11 +274,10 @@ impl Drop for Choice {
     fn drop(&mut self) {
         self.state.leave(self.cost());
         let bits = self.bits();
-        let hears = self.state.hears(bits & OPEN);
-        if bits & TOLD == 0 && hears == Hears::Nobody {
+        if bits & TOLD == 0 && !self.state.is_heard(bits & OPEN) {
             return;
         }
-        if bits & (TOLD & !PACED | OPEN) == 0 && hears != Hears::All {
+        if bits & (TOLD & !PACED | OPEN) == 0 && self.state.keeps_numbers_only() {
             self.state.went_well(self.started, Told(bits), self.cost());
         } else {
             let outcome = Outcome::unpacked(self.word >> BELOW);

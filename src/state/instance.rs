@@ -39,16 +39,6 @@ const KEPT: u8 = 128;
 /// How many bits the cost of the leases that live has: sixty thousand of the dearest, and thousands of millions of the others.
 const LIVING: u32 = 32;
 
-/// Who hears of the end of a lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hears {
-    Nobody,
-    /// What its latencies are kept for, and its statistics.
-    Numbers,
-    /// Processors, meters, or what a failure before it left behind.
-    All,
-}
-
 /// Who wants to hear what of an instance's leases, and what its picks are told by; a byte that a lease reads beside the
 /// counter it writes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -282,20 +272,20 @@ impl InstanceState {
         self.flags.load(Ordering::Relaxed) & OBSERVED != 0
     }
 
-    /// Who has to hear of the end of a lease; `open` is [`COUNTED`] if it was given up.
+    /// Whether the end of a lease has to be reported to anybody; `open` is [`COUNTED`] if it was given up.
     #[inline]
-    pub(crate) fn hears(&self, open: u8) -> Hears {
-        let flags = self.flags.load(Ordering::Relaxed);
-        if flags & (OBSERVED | MEASURED | PACED | FAILING | KEPT | open) == 0 {
-            Hears::Nobody
-        } else if flags & (OBSERVED | MEASURED | FAILING) == 0 {
-            Hears::Numbers
-        } else {
-            Hears::All
-        }
+    pub(crate) fn is_heard(&self, open: u8) -> bool {
+        self.flags.load(Ordering::Relaxed) & (OBSERVED | MEASURED | PACED | FAILING | KEPT | open) != 0
     }
 
-    /// The end of a lease on an instance that [keeps numbers](Hears::Numbers) and nothing else: it was answered, and well.
+    /// Whether a good end is nobody's affair but the latencies' and the statistics': no processor, no meter, and no failure
+    /// that it ends.
+    #[inline]
+    pub(crate) fn keeps_numbers_only(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & (OBSERVED | MEASURED | FAILING) == 0
+    }
+
+    /// The end of a lease on an instance that [keeps numbers only](Self::keeps_numbers_only): it was answered, and well.
     #[inline(never)]
     pub(crate) fn went_well(&self, started: u64, told: Told, cost: u16) {
         if started == 0 {

@@ -27,7 +27,7 @@ pub(crate) use changes::Noted;
 pub(crate) use fitness::Fitness;
 pub(crate) use fitness::{Claim, Use};
 pub use instance::InstanceState;
-pub(crate) use instance::{COUNTED, Heard, Hears, Told};
+pub(crate) use instance::{COUNTED, Heard, Told};
 #[cfg(feature = "metrics")]
 pub(crate) use meter::{Meter, Reported, Standing};
 pub use outlier::EjectionCause;
