@@ -146,6 +146,24 @@ async fn case_037_calls_without_an_answer_count_for_a_newcomer() {
     assert!(count(&picked, "d") <= 38, "{picked:?}");
 }
 
+/// What went well before takes nothing off the age of a call that hangs, whatever it cost.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_hangs_is_seen_behind_many_that_went_well() {
+    let lb = fixed(list("a b"), |chain| chain, PeakEwma::default());
+    let dear = Request::EMPTY.with_cost(3);
+    for _ in 0..20 {
+        let choice = lb.choose(&dear).await.unwrap();
+        advance(if choice.instance().id() == "a" { 0.01 } else { 0.5 }).await;
+        choice.complete(Outcome::Success);
+    }
+    let hangs = lb.choose(&Request::EMPTY).await.unwrap();
+    assert_eq!(hangs.instance().id(), "a");
+    // Twice 10 ms are less than 500.
+    assert_eq!(picks(&lb, 5).await, ["a"; 5]);
+    advance(5.0).await;
+    assert_eq!(picks(&lb, 5).await, ["b"; 5]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_whose_latency_is_unknown_gets_one_call_and_waits_for_its_answer() {
     let lb = fixed(list("a b"), |chain| chain, PeakEwma::default());

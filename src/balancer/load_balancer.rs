@@ -322,8 +322,8 @@ impl LoadBalancer {
         }
     }
 
-    /// A pick that stages hear of, or that comes to nothing and has to say why.
-    #[cold]
+    /// A pick that stages hear of, or that came to nothing and has to say why: it is made once more.
+    #[inline(never)]
     fn pick_with_care(&self, request: &Request<'_>) -> Result<Choice, ChooseError> {
         self.core.driver.publish.snapshot.with(|snapshot| {
             let Some(snapshot) = snapshot else { return Err(self.error(ChooseErrorKind::NotReady)) };

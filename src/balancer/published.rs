@@ -78,7 +78,7 @@ impl Published {
 
     /// Lets `look` see the newest snapshot, once, without a locked operation if this thread knows it.
     #[inline]
-    pub(super) fn with<R>(&self, mut look: impl FnMut(Option<&Snapshot>) -> R) -> R {
+    pub(super) fn with<R>(&self, look: impl Fn(Option<&Snapshot>) -> R) -> R {
         let version = self.version.load(Ordering::Acquire);
         #[allow(clippy::cast_possible_truncation)] // only the low bits count
         let slot = self.id as usize % SLOTS;

@@ -148,7 +148,7 @@ fn root(nanos: f64) -> f32 {
     millis.sqrt()
 }
 
-/// Nanoseconds as microseconds, none of them lost.
+/// Nanoseconds as microseconds, rounded up; 71 minutes at most.
 fn micros(nanos: u64) -> u32 {
     u32::try_from(nanos.div_ceil(1_000)).unwrap_or(u32::MAX)
 }

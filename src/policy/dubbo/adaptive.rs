@@ -58,7 +58,7 @@ impl Adaptive {
         self
     }
 
-    /// What a failure counts as, if it did not take longer (default 1 s).
+    /// What a failure counts as, if it did not take longer (default 1 s; 71 minutes at most).
     #[must_use]
     pub fn with_failure_latency(mut self, failure: Duration) -> Self {
         self.failure = failure;
