@@ -11,8 +11,11 @@ use crate::counting::allocations;
 
 /// Callers at the same time.
 const CALLERS: usize = 8;
-/// Calls of each in one run: half a second to one.
-const CALLS: usize = 6_000;
+/// Calls of each in one slice of a run: some 25 ms.
+const CALLS: usize = 300;
+/// Slices of a run, half a second to one together. Those of a pair take turns, so that what the machine does beside, which
+/// comes and goes in seconds, falls on both.
+const SLICES: usize = 20;
 const PAIRS: usize = 11;
 /// How often a row that falls short is measured before it counts as short.
 const TRIES: u32 = 3;
@@ -36,10 +39,23 @@ pub struct Table {
 }
 
 /// One run.
-#[derive(Clone, Copy)]
+#[derive(Default)]
 struct Run {
-    rate: f64,
-    p99: f64,
+    took: Vec<Duration>,
+    elapsed: Duration,
+}
+
+impl Run {
+    /// Calls per second.
+    #[allow(clippy::cast_precision_loss)] // thousands
+    fn rate(&self) -> f64 {
+        self.took.len() as f64 / self.elapsed.as_secs_f64()
+    }
+
+    fn p99(&mut self) -> f64 {
+        self.took.sort_unstable();
+        self.took[self.took.len() * 99 / 100].as_secs_f64()
+    }
 }
 
 /// The median, the least and the most of some ratios.
@@ -131,26 +147,28 @@ fn pairs<A: Client, B: Client>(bare: &impl Fn() -> A, ours: &impl Fn() -> B) -> 
         (Arc::new(bare()), Arc::new(ours()))
     };
     // Connections are made, lists are read.
-    run(&runtime, &bare);
-    run(&runtime, &ours);
+    slice(&runtime, &bare, &mut Run::default());
+    slice(&runtime, &ours, &mut Run::default());
     let (mut rates, mut tails) = (Vec::new(), Vec::new());
-    for pair in 0..PAIRS {
-        let (without, with);
-        // Who goes first takes turns, as whatever else the machine does may.
-        if pair % 2 == 0 {
-            without = run(&runtime, &bare);
-            with = run(&runtime, &ours);
-        } else {
-            with = run(&runtime, &ours);
-            without = run(&runtime, &bare);
+    for _ in 0..PAIRS {
+        let (mut without, mut with) = (Run::default(), Run::default());
+        for at in 0..SLICES {
+            // Who goes first takes turns, as whatever else the machine does may.
+            if at % 2 == 0 {
+                slice(&runtime, &bare, &mut without);
+                slice(&runtime, &ours, &mut with);
+            } else {
+                slice(&runtime, &ours, &mut with);
+                slice(&runtime, &bare, &mut without);
+            }
         }
-        rates.push(with.rate / without.rate);
-        tails.push(with.p99 / without.p99);
+        rates.push(with.rate() / without.rate());
+        tails.push(with.p99() / without.p99());
     }
     (Spread::of(rates), Spread::of(tails))
 }
 
-fn run(runtime: &Runtime, client: &Arc<impl Client>) -> Run {
+fn slice(runtime: &Runtime, client: &Arc<impl Client>, run: &mut Run) {
     runtime.block_on(async {
         let started = Instant::now();
         let mut callers = JoinSet::new();
@@ -166,15 +184,10 @@ fn run(runtime: &Runtime, client: &Arc<impl Client>) -> Run {
                 took
             });
         }
-        let mut took: Vec<Duration> = callers.join_all().await.concat();
-        let elapsed = started.elapsed();
-        took.sort_unstable();
-        #[allow(clippy::cast_precision_loss)] // thousands
-        Run {
-            rate: took.len() as f64 / elapsed.as_secs_f64(),
-            p99: took[took.len() * 99 / 100].as_secs_f64(),
-        }
-    })
+        let took = callers.join_all().await;
+        run.elapsed += started.elapsed();
+        run.took.extend(took.into_iter().flatten());
+    });
 }
 
 /// Allocations per call, on a runtime with one thread, which makes all of them.

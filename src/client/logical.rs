@@ -8,12 +8,12 @@ pub(crate) fn balanced_by<T>(
     balancers: &LoadBalancers,
     scheme: &str,
     host: &str,
-    has_port: impl FnOnce() -> bool,
+    has_port: bool,
     with: impl FnOnce(&LoadBalancer) -> T,
 ) -> Result<Option<T>, BuildError> {
     let by_name = match scheme {
         "lb" => true,
-        "http" | "https" | "ws" | "wss" => !has_port() && balancers.is_known(host),
+        "http" | "https" | "ws" | "wss" => !has_port && balancers.is_known(host),
         _ => false,
     };
     if by_name { balancers.using(host, with).map(Some) } else { Ok(None) }
@@ -27,5 +27,5 @@ pub(crate) fn balancer_of(
     host: &str,
     has_port: bool,
 ) -> Result<Option<LoadBalancer>, BuildError> {
-    balanced_by(balancers, scheme, host, || has_port, LoadBalancer::clone)
+    balanced_by(balancers, scheme, host, has_port, LoadBalancer::clone)
 }

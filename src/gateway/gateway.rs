@@ -13,7 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::net::TcpListener;
 use tower_service::Service;
 
-use super::proxy::{BoxError, Dial, GatewayBody, Proxy, RequestBody, Table, Tunnels};
+use super::proxy::{BoxError, Dial, Front, GatewayBody, Known, Proxy, RequestBody, Table, Tunnels, handle};
 use super::routes::Routes;
 use super::serve::GatewayHandle;
 use super::settings::GatewaySettings;
@@ -203,10 +203,11 @@ pub enum PeerScheme {
 }
 
 /// What the server in front knows of a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Peer {
     pub(super) address: Option<SocketAddr>,
     pub(super) scheme: PeerScheme,
+    pub(super) known: Known,
 }
 
 impl PeerScheme {
@@ -243,9 +244,11 @@ where
         let peer = Peer {
             address: extensions.get().map(|PeerAddress(address)| *address),
             scheme: extensions.get().copied().unwrap_or_default(),
+            known: Known::default(),
         };
-        let request = request.map(RequestBody::of);
-        Box::pin(async move { Ok(proxy.handle(request, peer, &tunnels).await) })
+        let front = Arc::new(Front { proxy, tunnels, peer, tells: true });
+        let answer = handle(front, request.map(RequestBody::of));
+        Box::pin(async move { Ok(answer.await) })
     }
 }
 

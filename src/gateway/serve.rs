@@ -4,21 +4,21 @@ use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
 use super::gateway::{Peer, PeerScheme};
-use super::proxy::{Proxy, RequestBody, Tunnels};
+use super::proxy::{Front, Known, Proxy, RequestBody, Tunnels, handle};
 
 /// How long a client may take to the bytes that tell the version of HTTP, and then to the head of a request by HTTP/1.1: who
 /// holds a connection without a word costs as much as one who works.
@@ -31,8 +31,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(20);
 /// What a connection of HTTP/2 begins with (RFC 9113, 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// How much is read at once to tell whether a connection begins with that: most heads are no longer.
-const BEGINNING: usize = 1024;
+/// The pause until another look at a connection of which a part of that came.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// The pause after a connection that could not be taken, as when there are no more file descriptors: the next try at once
 /// would fail as well.
@@ -147,56 +147,65 @@ impl Server {
 
     /// One connection, until it ends, or until it has answered what was in flight when the drain began.
     fn connection(&self, stream: TcpStream, peer: SocketAddr) -> impl Future<Output = ()> + Send + 'static {
-        let (proxy, tunnels, mut drain) =
-            (Arc::clone(&self.proxy), Arc::clone(&self.tunnels), self.drain.clone());
+        let peer = Peer { address: Some(peer), scheme: PeerScheme::Http, known: Known::default() };
+        let (proxy, tunnels) = (Arc::clone(&self.proxy), Arc::clone(&self.tunnels));
+        let (front, mut drain) = (Front { proxy, tunnels, peer, tells: false }, self.drain.clone());
         async move {
-            let mut stream = stream;
             let _ = stream.set_nodelay(true);
-            let begun = tokio::select! {
-                begun = timeout(HEAD, beginning(&mut stream)) => begun,
+            let version = tokio::select! {
+                version = timeout(HEAD, is_http2(&stream)) => version,
                 () = told(&mut drain) => return,
             };
-            let Ok(Ok(begun)) = begun else { return };
-            let peer = Peer { address: Some(peer), scheme: PeerScheme::Http };
+            let Ok(Ok(is_http2)) = version else { return };
+            let (stream, front) = (TokioIo::new(stream), Arc::new(front));
             let service = service_fn(move |request: hyper::Request<Incoming>| {
-                let (proxy, tunnels) = (Arc::clone(&proxy), Arc::clone(&tunnels));
-                async move {
-                    let request = request.map(RequestBody::Incoming);
-                    Ok::<_, Infallible>(proxy.handle(request, peer, &tunnels).await)
-                }
+                let answer = handle(Arc::clone(&front), request.map(RequestBody::Incoming));
+                async move { Ok::<_, Infallible>(answer.await) }
             });
-            let mut builder = auto::Builder::new(TokioExecutor::new());
-            builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
-            let mut http2 = builder.http2();
-            http2.timer(TokioTimer::new());
-            http2.keep_alive_interval(KEEP_ALIVE).keep_alive_timeout(KEEP_ALIVE);
-            // What was read comes first.
-            let (rest, write) = stream.into_split();
-            let stream = tokio::io::join(io::Cursor::new(begun).chain(rest), write);
-            let serving = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-            tokio::pin!(serving);
-            // However it ends: the client is gone.
-            tokio::select! {
-                _ = serving.as_mut() => return,
-                () = told(&mut drain) => serving.as_mut().graceful_shutdown(),
+            if is_http2 {
+                let mut builder = http2::Builder::new(TokioExecutor::new());
+                builder.timer(TokioTimer::new());
+                builder.keep_alive_interval(KEEP_ALIVE).keep_alive_timeout(KEEP_ALIVE);
+                let serving = builder.serve_connection(stream, service);
+                serve(serving, http2::Connection::graceful_shutdown, drain).await;
+            } else {
+                let mut builder = http1::Builder::new();
+                builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
+                let serving = builder.serve_connection(stream, service).with_upgrades();
+                serve(serving, http1::UpgradeableConnection::graceful_shutdown, drain).await;
             }
-            let _ = serving.await;
         }
     }
 }
 
-/// The first bytes of a connection, as many as tell the version of HTTP.
+/// Serves a connection until it ends, however it does: the client is gone then. `finish` lets it end what is in flight.
+async fn serve<C: Future>(serving: C, finish: impl FnOnce(Pin<&mut C>), mut drain: watch::Receiver<bool>) {
+    let mut serving = pin!(serving);
+    tokio::select! {
+        biased;
+        _ = serving.as_mut() => return,
+        () = told(&mut drain) => finish(serving.as_mut()),
+    }
+    let _ = serving.await;
+}
+
+/// Whether a connection begins as one of HTTP/2. Nothing is read.
 ///
 /// # Errors
-/// It broke, or ended before that.
-async fn beginning(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(BEGINNING);
-    while bytes.len() < PREFACE.len() && PREFACE.starts_with(&bytes) {
-        if stream.read_buf(&mut bytes).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+/// It broke, or ended before that can be told.
+async fn is_http2(stream: &TcpStream) -> io::Result<bool> {
+    let mut bytes = [0; PREFACE.len()];
+    loop {
+        let seen = match stream.peek(&mut bytes).await? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            many => &bytes[..many],
+        };
+        if seen == PREFACE || !PREFACE.starts_with(seen) {
+            return Ok(seen == PREFACE);
         }
+        // What is there is seen again at once, so that there is nothing to wait for. Next to no client sends so little.
+        sleep(LOOK).await;
     }
-    Ok(bytes)
 }
 
 /// Waits until the drain begins; it does too when the handle is gone.

@@ -3,6 +3,8 @@ use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::random::mix;
+
 /// The logical name of a service, as a registry or a configuration spells it.
 ///
 /// Two spellings that differ only in ASCII case or in a trailing dot are **equal** (and hash alike), so
@@ -57,19 +59,26 @@ impl ServiceId {
 
 /// The part of a name that counts. All trailing dots go, so that what is left stays as it is when it is trimmed again.
 pub(crate) fn trimmed(name: &str) -> &str {
-    name.trim_end_matches('.')
+    // Nearly no name has one.
+    if name.ends_with('.') { name.trim_end_matches('.') } else { name }
 }
 
-/// Feeds a name to a hasher so that equal names hash alike; for look-ups by a borrowed name.
-pub(crate) fn hash_name<H: Hasher>(name: &str, state: &mut H) {
-    for part in trimmed(name).as_bytes().chunks(8) {
-        // No text holds the byte that fills it up.
-        let mut word = [0xff; 8];
-        word[..part.len()].copy_from_slice(part);
-        word.make_ascii_lowercase();
-        state.write_u64(u64::from_ne_bytes(word));
-    }
-    state.write_u8(0xff);
+/// A name as numbers that are the same for equal names: eight bytes each.
+fn words(name: &str) -> impl Iterator<Item = u64> {
+    // No text holds the byte that fills the last one up.
+    let word = |part: &[u8]| {
+        let filled = u64::MAX << (8 * part.len() % 64);
+        let bytes = part.iter().rev();
+        let all = bytes.fold(0, |word, byte| word << 8 | u64::from(byte.to_ascii_lowercase()));
+        if part.len() < 8 { all | filled } else { all }
+    };
+    trimmed(name).as_bytes().chunks(8).map(word)
+}
+
+/// The hash of a name in a table of this process, for look-ups by a borrowed name. With a secret, so that nobody can contrive
+/// names that meet; who keeps them by it alone has to tell those apart that do.
+pub(crate) fn fold_name(name: &str, secret: u64) -> u64 {
+    words(name).fold(secret, |hash, word| mix(hash ^ word))
 }
 
 impl PartialEq for ServiceId {
@@ -82,7 +91,8 @@ impl Eq for ServiceId {}
 
 impl Hash for ServiceId {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        hash_name(&self.0, state);
+        words(&self.0).for_each(|word| state.write_u64(word));
+        state.write_u8(0xff);
     }
 }
 

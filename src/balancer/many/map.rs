@@ -1,5 +1,5 @@
 use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
+use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::super::LoadBalancer;
 use crate::ServiceId;
 use crate::config::LoadBalancerProperties;
-use crate::instance::hash_name;
+use crate::instance::fold_name;
 use crate::numbers::ByNumber;
 
 /// How many parts the map has: an insertion copies one of them, so that 2 000 first uses copy 16 times less.
@@ -34,7 +34,8 @@ pub(super) struct Map {
 
 struct Shards {
     parts: [ArcSwap<Part>; SHARDS],
-    hasher: RandomState,
+    /// Makes the hashes of names.
+    secret: u64,
     /// How many entries count against the capacity.
     counted: AtomicU64,
     /// Pushed out; they go when they are idle.
@@ -97,7 +98,7 @@ impl Map {
     pub(super) fn new(capacity: u64) -> Self {
         let shards = Arc::new(Shards {
             parts: std::array::from_fn(|_| ArcSwap::default()),
-            hasher: RandomState::new(),
+            secret: RandomState::new().hash_one(0),
             counted: AtomicU64::new(0),
             overdue: Mutex::new(Overdue { entries: Vec::new(), swept: Instant::now() }),
             waiting: AtomicU64::new(0),
@@ -206,9 +207,7 @@ fn named<'a>(part: &'a Part, hash: u64, name: &str) -> Option<&'a Arc<Entry>> {
 
 impl Shards {
     fn hash(&self, name: &str) -> u64 {
-        let mut hasher = self.hasher.build_hasher();
-        hash_name(name, &mut hasher);
-        hasher.finish()
+        fold_name(name, self.secret)
     }
 
     fn part(&self, hash: u64) -> &ArcSwap<Part> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use http::uri::{PathAndQuery, Scheme};
+use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Uri, uri};
 
 use super::error::{Attempt, Error};
@@ -16,11 +16,17 @@ pub(super) fn service_of<T>(
     with: impl FnOnce(&LoadBalancer) -> T,
 ) -> Result<Option<T>, Error> {
     let scheme = uri.scheme_str().unwrap_or_default();
-    let host = uri.host().unwrap_or_default();
+    let authority = uri.authority().map_or("", Authority::as_str);
+    // Nearly always it is the host alone, and to take it apart costs as much as all that follows.
+    let (host, has_port) = if authority.bytes().any(|byte| matches!(byte, b':' | b'@' | b'[')) {
+        (uri.host().unwrap_or_default(), uri.port().is_some())
+    } else {
+        (authority, false)
+    };
     if scheme == "lb" && host.is_empty() {
         return Err(Error::uri(uri, "it names no host"));
     }
-    let made = balanced_by(balancers, scheme, host, || uri.port().is_some(), with);
+    let made = balanced_by(balancers, scheme, host, has_port, with);
     made.map_err(|error| Error::refused(uri, error))
 }
 

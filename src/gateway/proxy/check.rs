@@ -30,9 +30,25 @@ pub(super) fn host(parts: &Parts) -> Result<&str, StatusCode> {
         (None, None) if parts.version == Version::HTTP_10 => "",
         (None, None) => return Err(StatusCode::BAD_REQUEST),
     };
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:[]%!$&'()*+,;=".contains(&byte);
-    if named.bytes().all(plain) { Ok(named) } else { Err(StatusCode::BAD_REQUEST) }
+    if named.bytes().all(|byte| PLAIN[usize::from(byte)]) { Ok(named) } else { Err(StatusCode::BAD_REQUEST) }
 }
+
+/// What stands in a host with its port (RFC 3986, 3.2.2); a look is cheaper than a search, at each byte of each request.
+static PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let others = b"-._~:[]%!$&'()*+,;=";
+    let mut at = 0;
+    while at < others.len() {
+        plain[others[at] as usize] = true;
+        at += 1;
+    }
+    let mut byte = 0;
+    while byte < 128_u8 {
+        plain[byte as usize] |= byte.is_ascii_alphanumeric();
+        byte += 1;
+    }
+    plain
+};
 
 /// Whether a segment is `..` or `.`, also if its dots are escaped: a server behind would resolve it, and serve what another
 /// route, or none, is for. Honest clients resolve them themselves.

@@ -2,98 +2,112 @@
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
-use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{Entry, FORWARDED};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use parking_lot::Mutex;
 
 use crate::gateway::settings::GatewaySettings;
 
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+pub(super) const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
 const PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
 
-/// What the gateway saw of a request.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Seen<'a> {
-    pub(super) peer: Option<SocketAddr>,
+/// What the gateway says of a client that names a host; all requests of a connection share it, as long as they name the same.
+#[derive(Debug)]
+pub(super) struct Lines {
     /// The host that the client named, with its port.
-    pub(super) host: &'a str,
-    pub(super) scheme: &'static str,
-    /// The path as it came, and as it goes on.
-    pub(super) path: &'a str,
-    pub(super) sent: &'a str,
+    host: Box<str>,
+    client: Option<HeaderValue>,
+    named: Option<HeaderValue>,
+    scheme: HeaderValue,
+    port: Option<HeaderValue>,
+    /// All of it, as an element of `Forwarded`.
+    element: Option<HeaderValue>,
 }
 
-/// Adds to what is there; what a client said whose word does not count goes first.
-pub(super) fn add(settings: &GatewaySettings, seen: Seen<'_>, headers: &mut HeaderMap) {
-    if !is_trusted(settings, seen.peer) {
+impl Lines {
+    fn new(peer: Option<SocketAddr>, scheme: &'static str, host: &str) -> Self {
+        let client = peer.map(|peer| SocketAddr::new(peer.ip().to_canonical(), peer.port()));
+        // Without what would end a quotation.
+        let quoted = if host.contains(['"', '\\']) {
+            Cow::Owned(host.replace(['"', '\\'], ""))
+        } else {
+            Cow::Borrowed(host)
+        };
+        let address = client.map(|client| format!(";for=\"{client}\"")).unwrap_or_default();
+        let default = if scheme == "https" { "443" } else { "80" };
+        Self {
+            client: client.and_then(|client| value(client.ip().to_string())),
+            named: value(host.to_owned()),
+            scheme: HeaderValue::from_static(scheme),
+            port: port_of(host).map_or(Some(HeaderValue::from_static(default)), |port| value(port.to_owned())),
+            element: value(format!("proto={scheme};host=\"{quoted}\"{address}")),
+            host: host.into(),
+        }
+    }
+
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+}
+
+/// A value that is shared by whoever has a clone, and not copied.
+fn value(text: String) -> Option<HeaderValue> {
+    HeaderValue::from_maybe_shared(Bytes::from(text)).ok()
+}
+
+/// The lines of the last request of a connection.
+#[derive(Debug, Default)]
+pub(in crate::gateway) struct Known(Mutex<Option<Arc<Lines>>>);
+
+impl Known {
+    /// Those of a request that names `host`; `peer` and `scheme` are the connection's.
+    pub(super) fn lines(&self, peer: Option<SocketAddr>, scheme: &'static str, host: &str) -> Arc<Lines> {
+        let mut known = self.0.lock();
+        if let Some(lines) = &*known
+            && *lines.host == *host
+        {
+            return Arc::clone(lines);
+        }
+        let lines = Arc::new(Lines::new(peer, scheme, host));
+        *known = Some(Arc::clone(&lines));
+        lines
+    }
+}
+
+/// Adds to what is there; what a client said goes first, if its word does not count.
+///
+/// `path` is the path as it came, and `sent` as it goes on.
+pub(super) fn add(
+    settings: &GatewaySettings,
+    trusted: bool,
+    lines: &Lines,
+    (path, sent): (&str, &str),
+    headers: &mut HeaderMap,
+) {
+    if !trusted {
         for name in [FOR, HOST, PROTO, PORT, PREFIX, FORWARDED] {
             headers.remove(name);
         }
     }
     // At once, and not as each is added.
     headers.reserve(if settings.x_forwarded { 5 } else { 0 } + usize::from(settings.forwarded));
-    let client = seen.peer.map(Client::new);
     if settings.x_forwarded {
-        if let Some(client) = &client {
-            append(headers, FOR, &[client.ip()]);
-        }
-        append(headers, HOST, &[seen.host]);
-        append_known(headers, PROTO, seen.scheme);
-        match port_of(seen.host) {
-            Some(port) => append(headers, PORT, &[port]),
-            None => append_known(headers, PORT, if seen.scheme == "https" { "443" } else { "80" }),
-        }
-        if let Some(prefix) = prefix(seen.path, seen.sent) {
-            append(headers, PREFIX, &[prefix]);
+        append(headers, FOR, lines.client.as_ref());
+        append(headers, HOST, lines.named.as_ref());
+        append(headers, PROTO, Some(&lines.scheme));
+        append(headers, PORT, lines.port.as_ref());
+        if let Some(prefix) = prefix(path, sent) {
+            append(headers, PREFIX, HeaderValue::from_str(prefix).ok().as_ref());
         }
     }
     if settings.forwarded {
-        // Without what would end a quotation.
-        let host = if seen.host.contains(['"', '\\']) {
-            Cow::Owned(seen.host.replace(['"', '\\'], ""))
-        } else {
-            Cow::Borrowed(seen.host)
-        };
-        let of_client = match &client {
-            Some(client) => [";for=\"", client.whole(), "\""],
-            None => [""; 3],
-        };
-        let [before, address, behind] = of_client;
-        append(
-            headers,
-            FORWARDED,
-            &["proto=", seen.scheme, ";host=\"", &host, "\"", before, address, behind],
-        );
-    }
-}
-
-/// The address of a client as text, written once: the IP alone stands in it as it does with the port.
-struct Client {
-    text: String,
-    ip: Range<usize>,
-}
-
-impl Client {
-    fn new(peer: SocketAddr) -> Self {
-        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-        let text = peer.to_string();
-        // `1.2.3.4:5`, `[::1]:5`, and with a zone `[fe80::1%2]:5`, which no canonical address has.
-        let end = text.rfind(':').unwrap_or(text.len());
-        let ip = if peer.is_ipv6() { 1..end.saturating_sub(1) } else { 0..end };
-        Self { text, ip }
-    }
-
-    fn ip(&self) -> &str {
-        self.text.get(self.ip.clone()).unwrap_or_default()
-    }
-
-    fn whole(&self) -> &str {
-        &self.text
+        append(headers, FORWARDED, lines.element.as_ref());
     }
 }
 
@@ -103,30 +117,16 @@ pub(super) fn is_trusted(settings: &GatewaySettings, peer: Option<SocketAddr>) -
     peer.is_some_and(|peer| trusted.is_match(&peer.ip().to_canonical().to_string()))
 }
 
-/// One line for all values, in their order; `value` comes in pieces. The line becomes the header as it is, without a copy.
-fn append(headers: &mut HeaderMap, name: HeaderName, value: &[&str]) {
-    let len: usize = value.iter().map(|piece| piece.len()).sum();
-    let mut line = Vec::new();
-    for there in headers.get_all(&name) {
-        line.extend_from_slice(there.as_bytes());
-        line.extend_from_slice(b", ");
-    }
-    line.reserve_exact(len);
-    for piece in value {
-        line.extend_from_slice(piece.as_bytes());
-    }
-    if let Ok(line) = HeaderValue::from_maybe_shared(Bytes::from(line)) {
-        headers.insert(name, line);
-    }
-}
-
-/// The same for a word that needs no place of its own where it stands alone.
-fn append_known(headers: &mut HeaderMap, name: HeaderName, value: &'static str) {
+/// One line for all values, in their order.
+fn append(headers: &mut HeaderMap, name: HeaderName, value: Option<&HeaderValue>) {
+    let Some(value) = value else { return };
     match headers.entry(name) {
-        Entry::Vacant(entry) => drop(entry.insert(HeaderValue::from_static(value))),
-        Entry::Occupied(entry) => {
-            let name = entry.key().clone();
-            append(headers, name, &[value]);
+        Entry::Vacant(entry) => drop(entry.insert(value.clone())),
+        Entry::Occupied(mut entry) => {
+            let all: Vec<&[u8]> = entry.iter().chain([value]).map(HeaderValue::as_bytes).collect();
+            if let Ok(line) = HeaderValue::from_maybe_shared(Bytes::from(all.join(&b", "[..]))) {
+                entry.insert(line);
+            }
         }
     }
 }
@@ -148,9 +148,15 @@ mod tests {
 
     use super::*;
 
-    fn seen(sent: &str) -> Seen<'_> {
-        let peer = Some("10.0.0.9:5000".parse().unwrap());
-        Seen { peer, host: "shop.test:8080", scheme: "http", path: "/api/orders/1", sent }
+    const HTTP: &str = "http";
+
+    /// The headers of a request by a client of 10.0.0.9 for `shop.test:8080`, whose path came as `/api/orders/1`.
+    fn added(settings: &GatewaySettings, sent: &str, mut headers: HeaderMap) -> HeaderMap {
+        let peer: SocketAddr = "10.0.0.9:5000".parse().unwrap();
+        let lines = Lines::new(Some(peer), HTTP, "shop.test:8080");
+        let trusted = is_trusted(settings, Some(peer));
+        add(settings, trusted, &lines, ("/api/orders/1", sent), &mut headers);
+        headers
     }
 
     fn shown(headers: &HeaderMap) -> Vec<String> {
@@ -166,9 +172,8 @@ mod tests {
         headers.append(FOR, HeaderValue::from_static("1.1.1.1"));
         headers.append(FOR, HeaderValue::from_static("2.2.2.2, 3.3.3.3"));
         headers.append(FORWARDED, HeaderValue::from_static("for=1.1.1.1"));
-        add(&GatewaySettings::default(), seen("/orders/1"), &mut headers);
         assert_eq!(
-            shown(&headers),
+            shown(&added(&GatewaySettings::default(), "/orders/1", headers)),
             [
                 "forwarded: for=1.1.1.1, proto=http;host=\"shop.test:8080\";for=\"10.0.0.9:5000\"",
                 "x-forwarded-for: 1.1.1.1, 2.2.2.2, 3.3.3.3, 10.0.0.9",
@@ -189,14 +194,24 @@ mod tests {
             ("[::ffff:10.0.0.9]:1", "10.0.0.9", "10.0.0.9:1"),
             ("[fe80::1%2]:5", "fe80::1", "[fe80::1]:5"),
         ] {
-            let client = Client::new(peer.parse().unwrap());
-            assert_eq!((client.ip(), client.whole()), (ip, whole), "{peer}");
+            let lines = Lines::new(Some(peer.parse().unwrap()), HTTP, "a");
+            assert_eq!(lines.client.unwrap(), ip, "{peer}");
+            assert_eq!(lines.element.unwrap(), format!("proto=http;host=\"a\";for=\"{whole}\""));
         }
-        let seen = Seen { host: "a\"b\\c", scheme: "https", ..seen("/x") };
-        let mut headers = HeaderMap::new();
-        add(&GatewaySettings::default(), seen, &mut headers);
-        assert_eq!(headers[FORWARDED], "proto=https;host=\"abc\";for=\"10.0.0.9:5000\"");
-        assert_eq!((&headers[PROTO], &headers[PORT]), (&"https".parse().unwrap(), &"443".parse().unwrap()));
+        let lines = Lines::new(None, "https", "a\"b\\c");
+        assert_eq!((lines.client, lines.element.unwrap()), (None, HeaderValue::from_static("proto=https;host=\"abc\"")));
+        assert_eq!((lines.scheme, lines.port.unwrap()), ("https".parse().unwrap(), "443".parse().unwrap()));
+    }
+
+    #[test]
+    fn requests_of_a_connection_share_their_lines_while_they_name_one_host() {
+        let known = Known::default();
+        let of = |host| known.lines(None, HTTP, host);
+        let first = of("a.test");
+        assert!(Arc::ptr_eq(&first, &of("a.test")));
+        let other = of("b.test:81");
+        assert_eq!((other.host(), other.port.as_ref().unwrap()), ("b.test:81", &HeaderValue::from_static("81")));
+        assert_eq!((first.host(), of("a.test").port.as_ref().unwrap()), ("a.test", &HeaderValue::from_static("80")));
     }
 
     #[test]
@@ -208,14 +223,12 @@ mod tests {
         for (pattern, wanted) in [("^10\\..*$", "6.6.6.6, 10.0.0.9"), ("^11\\..*$", "10.0.0.9")] {
             let mut headers = HeaderMap::new();
             headers.append(FOR, HeaderValue::from_static("6.6.6.6"));
-            add(&trusts(pattern), seen("/api/orders/1"), &mut headers);
+            let headers = added(&trusts(pattern), "/api/orders/1", headers);
             assert_eq!(headers[FOR], wanted);
             assert!(!headers.contains_key(PREFIX));
         }
         let off = GatewaySettings { x_forwarded: false, forwarded: false, ..Default::default() };
-        let mut headers = HeaderMap::new();
-        add(&off, seen("/x"), &mut headers);
-        assert!(headers.is_empty());
+        assert!(added(&off, "/x", HeaderMap::new()).is_empty());
     }
 
     #[test]

@@ -80,6 +80,9 @@ pub(super) fn announce_body(headers: &HeaderMap) -> bool {
 /// a GET has no body over HTTP/1.1. Over HTTP/2 the connection leaves out that of the chunks.
 pub(super) fn frame(headers: &mut HeaderMap, body: &impl Body) {
     let length = if body.is_end_stream() { Some(0) } else { body.size_hint().exact() };
+    if length.is_some() && !has(headers, &CONTENT_LENGTH) {
+        return;
+    }
     match (length, said_length(headers)) {
         (None, Some(_)) => {}
         (None, None) => {

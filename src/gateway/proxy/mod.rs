@@ -13,6 +13,7 @@ mod trouble;
 mod tunnel;
 mod view;
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,11 +45,13 @@ use crate::wall::WallClock;
 use crate::{Failure, LoadBalancer, LoadBalancers, Outcome, TrackedBody};
 use addresses::Addresses;
 use attempt::Call;
+use forwarded::Lines;
 use trouble::{Refused, refused};
 
 pub use body::GatewayBody;
 pub(super) use body::{BoxError, RequestBody};
 pub(super) use dial::Dial;
+pub(super) use forwarded::Known;
 pub(super) use tunnel::Tunnels;
 
 /// The client of an instance.
@@ -112,9 +115,8 @@ fn connect_timeout(route: &Route, settings: &GatewaySettings) -> Option<Duration
     route.connect_timeout.over(settings.connect_timeout)
 }
 
-/// A request as it goes on.
+/// Where a request goes on to, beside its method and headers.
 struct Onward {
-    parts: Parts,
     target: Uri,
     variables: Variables,
     websocket: Option<OnUpgrade>,
@@ -122,64 +124,68 @@ struct Onward {
     secure: bool,
 }
 
-impl Proxy {
-    /// Answers a request; every refusal is an answer too.
-    pub(super) async fn handle(
-        &self,
-        request: Request<RequestBody>,
-        peer: Peer,
-        tunnels: &Arc<Tunnels>,
-    ) -> Response<GatewayBody> {
-        let uri = request.uri().clone();
-        match self.exchange(request, peer, tunnels).await {
+/// What answers the requests of a connection.
+pub(super) struct Front {
+    pub(super) proxy: Arc<Proxy>,
+    pub(super) tunnels: Arc<Tunnels>,
+    pub(super) peer: Peer,
+    /// Whether somebody may want to know which instance answered: a server of the gateway's own does not.
+    pub(super) tells: bool,
+}
+
+/// Answers a request; every refusal is an answer too.
+pub(super) fn handle(
+    front: impl Deref<Target = Front> + Send,
+    request: Request<RequestBody>,
+) -> impl Future<Output = Response<GatewayBody>> + Send {
+    let (mut parts, body) = request.into_parts();
+    async move {
+        match front.exchange(&mut parts, body).await {
             Ok(response) => response,
             Err(refused) => {
                 if let Some(error) = &refused.error {
                     let (status, route) = (refused.status.as_u16(), &*refused.route);
                     tracing::debug!(route, status, error, "a request through the gateway came to nothing");
                 }
-                answer::refusal(refused.status, uri.path(), &self.clock)
+                answer::refusal(refused.status, parts.uri.path(), &front.proxy.clock)
             }
         }
     }
+}
 
-    async fn exchange(
-        &self,
-        request: Request<RequestBody>,
-        peer: Peer,
-        tunnels: &Arc<Tunnels>,
-    ) -> Result<Response<GatewayBody>, Refused> {
-        let table = self.table.load_full();
-        let (parts, body) = request.into_parts();
-        let host = check::host(&parts)?.to_owned();
+impl Front {
+    async fn exchange(&self, parts: &mut Parts, body: RequestBody) -> Result<Response<GatewayBody>, Refused> {
+        let Self { proxy, tunnels, peer, .. } = self;
+        let table = proxy.table.load_full();
+        let lines = peer.known.lines(peer.address, peer.scheme.as_str(), check::host(parts)?);
         let asked = Asked {
             method: &parts.method,
             path: parts.uri.path(),
             query: parts.uri.query(),
             headers: &parts.headers,
-            host: &host,
+            host: lines.host(),
             peer: peer.address.map(|address| address.ip().to_canonical()),
         };
-        let Some(route) = table.routes.find(&asked, &self.random) else {
+        let Some(route) = table.routes.find(&asked, &proxy.random) else {
             return Err(StatusCode::NOT_FOUND.into());
         };
         if let Some((status, url, with_query)) = &route.redirect {
             return Ok(answer::redirection(*status, url, parts.uri.query().filter(|_| *with_query)));
         }
         let variables = route.variables(&asked);
-        let onward = onward(route, &table.settings, parts, (&host, peer), variables)?;
-        let Aimed { balancer, name, scheme } = self.upstream(&table, route)?;
+        let onward = onward(route, &table.settings, parts, (&lines, peer), variables)?;
+        let Aimed { balancer, name, scheme } = proxy.upstream(&table, route)?;
         let limit = connect_timeout(route, &table.settings);
         let Some(pools) = table.pools(limit) else { return Err(StatusCode::NOT_FOUND.into()) };
         let call = Call {
-            balancers: &self.balancers,
+            balancers: &proxy.balancers,
             balancer: &balancer,
             name: name.unwrap_or(balancer.service_id().as_str()),
             pools,
-            http: &self.http,
-            http2_only: self.http2_only,
-            dial: &self.dial,
-            parts: &onward.parts,
+            http: &proxy.http,
+            http2_only: proxy.http2_only,
+            dial: &proxy.dial,
+            parts,
             target: &onward.target,
             scheme,
             route: &route.id,
@@ -190,9 +196,16 @@ impl Proxy {
         let body = if onward.websocket.is_some() { RequestBody::Empty } else { body };
         let answered =
             call.send(body).await.map_err(|error| refused(route, &error, table.settings.use404))?;
-        respond(route, &balancer, onward, answered, tunnels)
+        let via = self.tells.then(|| Via::new(answered.instance.clone(), answered.attempts));
+        let mut response = respond(route, &balancer, parts, onward, answered, tunnels)?;
+        if let Some(via) = via {
+            response.extensions_mut().insert(via);
+        }
+        Ok(response)
     }
+}
 
+impl Proxy {
     fn upstream<'a>(&self, table: &Table, route: &'a Route) -> Result<Aimed<'a>, Refused> {
         let unavailable = StatusCode::SERVICE_UNAVAILABLE;
         match &route.upstream {
@@ -221,8 +234,8 @@ struct Aimed<'a> {
 fn onward(
     route: &Route,
     settings: &GatewaySettings,
-    mut parts: Parts,
-    (host, peer): (&str, Peer),
+    parts: &mut Parts,
+    (lines, peer): (&Lines, &Peer),
     variables: Variables,
 ) -> Result<Onward, Refused> {
     let unfit = |_| Refused::from(StatusCode::BAD_REQUEST);
@@ -235,7 +248,7 @@ fn onward(
     headers::join_cookies(&mut parts.headers);
     parts.headers.remove(HOST);
     if route.preserve_host
-        && let Ok(host) = HeaderValue::from_str(host)
+        && let Ok(host) = HeaderValue::from_str(lines.host())
     {
         parts.headers.insert(HOST, host);
     }
@@ -261,27 +274,25 @@ fn onward(
     let first =
         |value: &HeaderValue| value.to_str().is_ok_and(|value| value.split(',').next() == Some("https"));
     // Not that of the request's target: the client writes it.
-    let scheme = peer.scheme.as_str();
     let secure = peer.scheme == PeerScheme::Https
-        || (trusted && parts.headers.get("x-forwarded-proto").is_some_and(first));
-    let seen =
-        forwarded::Seen { peer: peer.address, host, scheme, path: parts.uri.path(), sent: target.path() };
-    forwarded::add(settings, seen, &mut parts.headers);
+        || (trusted && parts.headers.get(forwarded::PROTO).is_some_and(first));
+    forwarded::add(settings, trusted, lines, (parts.uri.path(), target.path()), &mut parts.headers);
     if websocket.is_some() {
         headers::ask_for_websocket(&mut parts.headers);
     }
-    Ok(Onward { parts, target, variables, websocket, secure })
+    Ok(Onward { target, variables, websocket, secure })
 }
 
 /// The answer of an instance, for the client.
 fn respond(
     route: &Route,
     balancer: &LoadBalancer,
+    parts: &Parts,
     mut onward: Onward,
     answered: Answered<Response<Incoming>>,
     tunnels: &Arc<Tunnels>,
 ) -> Result<Response<GatewayBody>, Refused> {
-    let Answered { mut response, mut lease, instance, attempts } = answered;
+    let Answered { mut response, mut lease, instance, .. } = answered;
     let switched = response.status() == StatusCode::SWITCHING_PROTOCOLS;
     let upgrades = switched.then(|| (onward.websocket.take(), hyper::upgrade::on(&mut response)));
     let (mut head, body) = response.into_parts();
@@ -302,7 +313,7 @@ fn respond(
         }
     };
     if let Some(sticky) = &balancer.calls().instance_cookie {
-        sticky::set(sticky, &onward, &instance, &mut head.headers);
+        sticky::set(sticky, (parts, &onward), &instance, &mut head.headers);
     }
     for filter in &route.filters {
         // A value of the request that no header can hold was refused on its way in, and is left out on the way back.
@@ -311,6 +322,5 @@ fn respond(
     let mut response = Response::new(body);
     *response.status_mut() = head.status;
     *response.headers_mut() = head.headers;
-    response.extensions_mut().insert(Via::new(instance, attempts));
     Ok(response)
 }

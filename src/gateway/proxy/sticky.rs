@@ -1,6 +1,7 @@
 //! The cookie by which a browser comes back to its instance.
 
 use http::header::SET_COOKIE;
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 
 use super::Onward;
@@ -10,12 +11,12 @@ use crate::{HttpView, RequestView, ServiceInstance};
 /// Tells the browser who served it, unless it says so itself.
 pub(super) fn set(
     sticky: &StickySession,
-    onward: &Onward,
+    (parts, onward): (&Parts, &Onward),
     instance: &ServiceInstance,
     headers: &mut HeaderMap,
 ) {
     let value = sticky.value(instance);
-    let view = HttpView::new(&onward.parts.method, &onward.target, &onward.parts.headers);
+    let view = HttpView::new(&parts.method, &onward.target, &parts.headers);
     if value.is_empty() || !sticky.has_name() || view.cookie(sticky.cookie()) == Some(&*value) {
         return;
     }
