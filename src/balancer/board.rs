@@ -44,6 +44,8 @@ pub(crate) struct Board {
     /// Beside the control plane, whose lock a long list holds for milliseconds: the end of every call may need it.
     policy: ArcSwap<Arc<dyn Policy>>,
     calls: ArcSwap<CallSettings>,
+    /// Whether those change requests, which few do: the settings need not be looked at where they do not.
+    shapes: AtomicBool,
     /// Made when the service is first measured, so that what was counted goes on when that is switched off and on.
     meters: OnceLock<Option<Meters>>,
     /// What an operator overrides.
@@ -106,6 +108,7 @@ impl Board {
             recount: Recount::new(chain.distribution.is_some()),
             policy: ArcSwap::from_pointee(policy),
             calls: ArcSwap::default(),
+            shapes: AtomicBool::new(false),
             meters: OnceLock::new(),
             overrides: Overrides::default(),
             connecting: Keeper::default(),
@@ -134,6 +137,8 @@ impl Board {
         self.service.outliers().configure(fitness::detection(&calls.outlier_detection));
         self.service.set_warmth(fitness::warmth(&calls.slow_start));
         self.connecting.configure(&calls.pre_connection);
+        // Before the settings: whoever sees them has to see this.
+        self.shapes.store(calls.shape_requests(), Ordering::Release);
         self.calls.store(Arc::new(calls));
     }
 
@@ -146,11 +151,10 @@ impl Board {
         self.calls.load_full()
     }
 
-    /// The same, if it is wanted.
+    /// The same for who has to change a request: if these say so, or `anyway`.
     #[cfg(feature = "tower")]
-    pub(crate) fn calls_if(&self, wanted: impl FnOnce(&CallSettings) -> bool) -> Option<Arc<CallSettings>> {
-        let calls = self.calls.load();
-        wanted(&calls).then(|| Arc::clone(&calls))
+    pub(crate) fn calls_that_shape(&self, anyway: bool) -> Option<Arc<CallSettings>> {
+        (anyway || self.shapes.load(Ordering::Acquire)).then(|| self.calls.load_full())
     }
 
     /// Other stages and another policy over the same instances and states.

@@ -37,3 +37,12 @@ pub(crate) struct CallSettings {
     /// The balancer's, while `stats` says that it is measured.
     pub(crate) meters: Option<Meters>,
 }
+
+impl CallSettings {
+    /// Whether requests are changed on their way: headers, the host.
+    pub(crate) fn shape_requests(&self) -> bool {
+        let Self { x_forwarded, host_header, instance_cookie, .. } = self;
+        let forwarded = x_forwarded.enabled || x_forwarded.forwarded;
+        forwarded || *host_header == HostHeader::Service || instance_cookie.is_some()
+    }
+}

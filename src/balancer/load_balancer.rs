@@ -278,10 +278,10 @@ impl LoadBalancer {
         self.core.driver.publish.calls()
     }
 
-    /// The same, if somebody wants it: a look costs less than a handle.
+    /// The same, if it changes requests, or `anyway`.
     #[cfg(feature = "tower")]
-    pub(crate) fn calls_if(&self, wanted: impl FnOnce(&CallSettings) -> bool) -> Option<Arc<CallSettings>> {
-        self.core.driver.publish.calls_if(wanted)
+    pub(crate) fn calls_that_shape(&self, anyway: bool) -> Option<Arc<CallSettings>> {
+        self.core.driver.publish.calls_that_shape(anyway)
     }
 
     /// What all calls of the service share.

@@ -13,9 +13,10 @@ use parking_lot::Mutex;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Where a body stays between attempts: each one [`take`](Home::take)s it.
+/// Where a body stays between attempts: each one [`take`](Home::take)s it. One with nothing in it, as most requests have, needs no
+/// place.
 #[derive(Debug)]
-pub(crate) struct Home<B>(Arc<Mutex<Place<B>>>);
+pub(crate) struct Home<B>(Option<Arc<Mutex<Place<B>>>>);
 
 #[derive(Debug)]
 struct Place<B> {
@@ -39,7 +40,8 @@ struct Place<B> {
 /// is. What was read is kept up to a limit, and sent again: first what was kept, then what is left. Beyond the limit the
 /// body is a stream that can be sent once.
 pub struct Returning<B> {
-    place: Arc<Mutex<Place<B>>>,
+    /// `None`: there is nothing in it.
+    place: Option<Arc<Mutex<Place<B>>>>,
     attempt: u32,
     /// How many of the kept parts were sent.
     at: usize,
@@ -49,18 +51,23 @@ pub struct Returning<B> {
 impl<B: Body> Home<B> {
     /// A home for `body`, of which up to `limit` bytes are kept when they are read.
     pub(crate) fn new(body: B, limit: usize) -> Self {
-        Self(Arc::new(Mutex::new(Place::new(body, limit))))
+        Self(Place::of(body, limit))
     }
 
     /// The body, to be sent from its start; `None` if a part of it is gone. An attempt that has it still gets no more of it.
     pub(crate) fn take(&self) -> Option<Returning<B>> {
-        let mut place = self.0.lock();
-        if place.gone {
-            return None;
-        }
-        place.attempt += 1;
-        let attempt = place.attempt;
-        Some(Returning { place: Arc::clone(&self.0), attempt, at: 0, trailers_sent: false })
+        let attempt = match &self.0 {
+            None => 0,
+            Some(place) => {
+                let mut place = place.lock();
+                if place.gone {
+                    return None;
+                }
+                place.attempt += 1;
+                place.attempt
+            }
+        };
+        Some(Returning { place: self.0.clone(), attempt, at: 0, trailers_sent: false })
     }
 }
 
@@ -68,15 +75,22 @@ impl<B: Body> Home<B> {
 impl<B: Body> Returning<B> {
     /// A body that is sent once.
     pub(crate) fn once(body: B) -> Self {
-        let place = Place::new(body, 0);
-        Self { place: Arc::new(Mutex::new(place)), attempt: 0, at: 0, trailers_sent: false }
+        Self { place: Place::of(body, 0), attempt: 0, at: 0, trailers_sent: false }
     }
 }
 
 impl<B: Body> Place<B> {
+    /// The place of a body that has something in it.
+    fn of(body: B, limit: usize) -> Option<Arc<Mutex<Self>>> {
+        if body.is_end_stream() {
+            return None;
+        }
+        Some(Arc::new(Mutex::new(Self::new(body, limit))))
+    }
+
     fn new(body: B, limit: usize) -> Self {
         Self {
-            ended: body.is_end_stream(),
+            ended: false,
             body,
             kept: Vec::new(),
             len: 0,
@@ -113,7 +127,8 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = self.get_mut();
-        let mut guard = this.place.lock();
+        let Some(place) = &this.place else { return Poll::Ready(None) };
+        let mut guard = place.lock();
         let place = &mut *guard;
         if place.attempt != this.attempt {
             return Poll::Ready(Some(Err(Superseded.into())));
@@ -156,13 +171,15 @@ where
     }
 
     fn is_end_stream(&self) -> bool {
-        let place = self.place.lock();
+        let Some(place) = &self.place else { return true };
+        let place = place.lock();
         let all_sent = self.at >= place.kept.len() && (self.trailers_sent || place.trailers.is_none());
         all_sent && (place.ended || place.body.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        let place = self.place.lock();
+        let Some(place) = &self.place else { return SizeHint::with_exact(0) };
+        let place = place.lock();
         let mut hint = if place.ended { SizeHint::with_exact(0) } else { place.body.size_hint() };
         let again: usize = place.kept.iter().skip(self.at).map(Bytes::len).sum();
         let again = again as u64;

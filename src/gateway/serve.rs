@@ -8,6 +8,8 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -181,10 +183,12 @@ impl Server {
 /// Serves a connection until it ends, however it does: the client is gone then. `finish` lets it end what is in flight.
 async fn serve<C: Future>(serving: C, finish: impl FnOnce(Pin<&mut C>), mut drain: watch::Receiver<bool>) {
     let mut serving = pin!(serving);
+    // Which asks only who was woken: each question would take locks that all connections share, twice per request.
+    let mut told: FuturesUnordered<_> = [told(&mut drain)].into_iter().collect();
     tokio::select! {
         biased;
         _ = serving.as_mut() => return,
-        () = told(&mut drain) => finish(serving.as_mut()),
+        _ = told.next() => finish(serving.as_mut()),
     }
     let _ = serving.await;
 }

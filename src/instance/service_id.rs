@@ -63,16 +63,31 @@ pub(crate) fn trimmed(name: &str) -> &str {
     if name.ends_with('.') { name.trim_end_matches('.') } else { name }
 }
 
-/// A name as numbers that are the same for equal names: eight bytes each.
+/// A name as numbers that are the same for equal names, and for no others: eight bytes each, and how many there are.
 fn words(name: &str) -> impl Iterator<Item = u64> {
-    // No text holds the byte that fills the last one up.
-    let word = |part: &[u8]| {
-        let filled = u64::MAX << (8 * part.len() % 64);
-        let bytes = part.iter().rev();
-        let all = bytes.fold(0, |word, byte| word << 8 | u64::from(byte.to_ascii_lowercase()));
-        if part.len() < 8 { all | filled } else { all }
-    };
-    trimmed(name).as_bytes().chunks(8).map(word)
+    let name = trimmed(name).as_bytes();
+    let (words, rest) = name.as_chunks();
+    let words = words.iter().map(|word| u64::from_le_bytes(*word));
+    words.chain(rest_of(rest)).map(in_lower_case).chain([name.len() as u64])
+}
+
+/// The last bytes, fewer than eight. Of how many they are, some may stand in it twice.
+fn rest_of(bytes: &[u8]) -> Option<u64> {
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        return Some(u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32);
+    }
+    let [first, .., last] = bytes else { return bytes.first().map(|byte| u64::from(*byte)) };
+    Some(u64::from(*first) | u64::from(bytes[bytes.len() / 2]) << 8 | u64::from(*last) << 16)
+}
+
+/// Eight bytes at once, of which those are changed that are capital letters of ASCII.
+fn in_lower_case(word: u64) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let low = word & (0x7f * EACH);
+    // The highest bit of a byte is set where its lower bits are no less than `A`, and where they are more than `Z`.
+    let (from_a, beyond_z) = (low + 0x3f * EACH, low + 0x25 * EACH);
+    let capital = (from_a ^ beyond_z) & !word & (0x80 * EACH);
+    word | capital >> 2
 }
 
 /// The hash of a name in a table of this process, for look-ups by a borrowed name. With a secret, so that nobody can contrive
@@ -92,7 +107,6 @@ impl Eq for ServiceId {}
 impl Hash for ServiceId {
     fn hash<H: Hasher>(&self, state: &mut H) {
         words(&self.0).for_each(|word| state.write_u64(word));
-        state.write_u8(0xff);
     }
 }
 
@@ -178,6 +192,31 @@ mod tests {
         assert_eq!(set.len(), 1);
         assert_ne!(ServiceId::new("order_service").unwrap(), ServiceId::new("order-service").unwrap());
         assert_eq!(ServiceId::new("Billing.Api-v2").unwrap().as_str(), "Billing.Api-v2");
+    }
+
+    #[test]
+    fn case_047_names_meet_only_if_they_are_equal() {
+        let name = "Aa@Zz[`{_-.Ünï-9azAZ";
+        let ends: Vec<usize> = (1..=name.len()).filter(|end| name.is_char_boundary(*end)).collect();
+        let mut seen = HashSet::new();
+        for end in ends {
+            let part = &name[..end];
+            let folded = fold_name(part, 7);
+            for alike in [part.to_ascii_uppercase(), part.to_ascii_lowercase(), format!("{part}..")] {
+                assert_eq!(fold_name(&alike, 7), folded, "{alike}");
+            }
+            // A dot at the end does not count.
+            assert_eq!(seen.insert(folded), !part.ends_with('.'), "{part}");
+            for (at, byte) in part.char_indices().filter(|(_, byte)| byte.is_ascii() && *byte != '.') {
+                // Another character, and the one beside a letter's other spelling.
+                for other in ["~", "@", "[", "`", "{"] {
+                    let changed = format!("{}{other}{}", &part[..at], &part[at + 1..]);
+                    let is_same = other.as_bytes()[0] == byte as u8;
+                    assert_eq!(fold_name(&changed, 7) == folded, is_same, "{part} {changed}");
+                }
+            }
+        }
+        assert_ne!(fold_name("orders", 7), fold_name("orders", 8));
     }
 
     #[test]

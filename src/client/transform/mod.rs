@@ -114,19 +114,18 @@ impl Transformers {
     /// What is to be changed in the calls of this balancer; `None`: nothing, so that nobody writes URLs as text for it.
     #[cfg(feature = "tower")]
     pub(crate) fn work(&self, balancer: &LoadBalancer) -> Option<Arc<CallSettings>> {
-        balancer.calls_if(|calls| self.have_work(calls))
+        balancer.calls_that_shape(self.have_work_anyway())
     }
 
     /// Whether there is anything to change.
     #[cfg(any(feature = "reqwest", feature = "tower"))]
     pub(crate) fn have_work(&self, calls: &CallSettings) -> bool {
-        let CallSettings { x_forwarded, host_header, instance_cookie, .. } = calls;
-        let forwarded = x_forwarded.enabled || x_forwarded.forwarded;
-        forwarded
-            || *host_header == HostHeader::Service
-            || instance_cookie.is_some()
-            || !self.0.is_empty()
-            || !Propagated::current().is_empty()
+        calls.shape_requests() || self.have_work_anyway()
+    }
+
+    /// Whatever the settings of the service say.
+    fn have_work_anyway(&self) -> bool {
+        !self.0.is_empty() || !Propagated::current().is_empty()
     }
 
     /// What the properties of a service ask for, then those of the client. The URL to send to.
