@@ -89,16 +89,7 @@ impl<B: Body> Place<B> {
     }
 
     fn new(body: B, limit: usize) -> Self {
-        Self {
-            ended: false,
-            body,
-            kept: Vec::new(),
-            len: 0,
-            trailers: None,
-            limit,
-            gone: false,
-            attempt: 0,
-        }
+        Self { ended: false, body, kept: Vec::new(), len: 0, trailers: None, limit, gone: false, attempt: 0 }
     }
 
     /// Keeps what was read, unless that is too much.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ::reqwest::header::{COOKIE, HeaderMap};
-use ::reqwest::{Response, Url};
+use ::reqwest::{Request, Response, Url};
 use tokio::time::Instant;
 
 use super::client::Client;
@@ -18,7 +18,7 @@ use crate::call::{Answered, Protocol, call_first};
 use crate::choice::{Anchor, outcome_of};
 use crate::client::tls_name::NameError;
 use crate::client::{Outgoing, Via};
-use crate::{Choice, Failure, HttpView, InstanceState, LoadBalancer, Outcome};
+use crate::{Choice, Failure, HttpView, InstanceState, LoadBalancer, Outcome, ServiceInstance};
 
 /// Where a request goes.
 pub(super) enum To {
@@ -152,27 +152,37 @@ impl Client {
         };
         let view = View { http: HttpView::with_text(method, url, original.headers()), options };
         let calls = balancer.calls();
+        let aim = |choice: &Choice, instance: &ServiceInstance| {
+            let at = choice.state().scheme_for(Some(scheme)).map_err(Attempt::Target)?;
+            let client = self.client(balancer, choice, instance, &calls).map_err(Attempt::Reqwest)?;
+            let untouched = !self.transformers().have_work(&calls);
+            let aimed = if untouched { client.aim(&at, original.url()) } else { None };
+            Ok((client, aimed))
+        };
+        let shape = |choice: &Choice, instance: &ServiceInstance, request: &mut Request| {
+            let target = choice.target(Some(scheme)).map_err(Attempt::Target)?;
+            let target = named(target, instance, &calls).map_err(Attempt::Name)?;
+            let outgoing = Outgoing::new(method, url, target.rewrite(url), request.headers_mut());
+            let at = self.transformers().apply(&calls, outgoing, instance);
+            *request.url_mut() =
+                Url::parse(&at).map_err(|error| Attempt::Url(at.clone(), error.to_string()))?;
+            Ok(())
+        };
         let send = |choice: &Choice, _: u32| {
-            let mut request = ends.within(replay.next()?)?;
             let instance = choice.instance();
-            let mut prepare = || {
-                let at = choice.state().scheme_for(Some(scheme)).map_err(Attempt::Target)?;
-                let client = self.client(balancer, choice, &instance, &calls).map_err(Attempt::Reqwest)?;
-                let untouched = !self.transformers().have_work(&calls);
-                let aimed = if untouched { client.aim(&at, original.url()) } else { None };
-                *request.url_mut() = if let Some(aimed) = aimed {
-                    aimed
-                } else {
-                    let target = choice.target(Some(scheme)).map_err(Attempt::Target)?;
-                    let target = named(target, &instance, &calls).map_err(Attempt::Name)?;
-                    let outgoing = Outgoing::new(method, url, target.rewrite(url), request.headers_mut());
-                    let at = self.transformers().apply(&calls, outgoing, &instance);
-                    Url::parse(&at).map_err(|error| Attempt::Url(at.clone(), error.to_string()))?
-                };
-                Ok(client)
+            let prepared = match aim(choice, &instance) {
+                Err(error) => Err(error),
+                Ok((client, aimed)) => {
+                    let is_aimed = aimed.is_some();
+                    let mut request = ends.within(replay.next_to(aimed)?)?;
+                    let shaped = if is_aimed { Ok(()) } else { shape(choice, &instance, &mut request) };
+                    shaped.map(|()| (client, request))
+                }
             };
-            let prepared = prepare();
-            Some(async move { prepared?.client.execute(request).await.map_err(Attempt::Reqwest) })
+            Some(async move {
+                let (client, request) = prepared?;
+                client.client.execute(request).await.map_err(Attempt::Reqwest)
+            })
         };
         let answered = call_first(balancer, &view.request(), &Http(ends), first, send).await;
         answered.map(Answer::Balanced).map_err(Error::call)

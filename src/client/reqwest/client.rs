@@ -14,7 +14,7 @@ use super::instance::{Current, KeepAlive};
 use super::opener::Instances;
 use super::options::CallOptions;
 use super::redirect::RedirectPolicy;
-use super::replay::{MakeBody, Replay};
+use super::replay::Replay;
 use super::request::RequestBuilder;
 use crate::balancer::CallSettings;
 use crate::client::RequestTransformer;
@@ -176,31 +176,26 @@ impl Client {
     ///
     /// # Errors
     /// [`Error`], which names service and instances.
-    pub async fn execute(&self, request: ::reqwest::Request) -> Result<Response, Error> {
-        self.execute_with(request, &CallOptions::default()).await
+    pub fn execute(
+        &self,
+        request: ::reqwest::Request,
+    ) -> impl Future<Output = Result<Response, Error>> + Send {
+        let mut replay = Replay::new(request, None, false);
+        async move { follow::run(self, &mut replay, &CallOptions::default()).await }
     }
 
     /// Sends a finished request with a hint, a template or a cost.
     ///
     /// # Errors
     /// [`Error`], which names service and instances.
-    pub async fn execute_with(
+    pub fn execute_with(
         &self,
         request: ::reqwest::Request,
         options: &CallOptions,
-    ) -> Result<Response, Error> {
-        follow::run(self, Replay::new(request, None, false), options).await
-    }
-
-    /// The same, whose body is made anew for each attempt, if it is; `own` says that the request has no extensions.
-    pub(super) async fn execute_made(
-        &self,
-        request: ::reqwest::Request,
-        options: &CallOptions,
-        make: Option<MakeBody>,
-        own: bool,
-    ) -> Result<Response, Error> {
-        follow::run(self, Replay::new(request, make, own), options).await
+    ) -> impl Future<Output = Result<Response, Error>> + Send {
+        // The future of an `async fn` has room for each argument twice, and is moved.
+        let mut replay = Replay::new(request, None, false);
+        async move { follow::run(self, &mut replay, options).await }
     }
 
     /// The balancers behind this client.

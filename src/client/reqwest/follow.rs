@@ -24,7 +24,7 @@ use crate::{InstanceState, LoadBalancer};
 /// A call from its first request to the response that redirects no more.
 pub(super) async fn run(
     client: &Client,
-    mut replay: Replay,
+    replay: &mut Replay,
     options: &CallOptions,
 ) -> Result<Response, Error> {
     let mut to = client.route(replay.request.url())?;
@@ -36,11 +36,11 @@ pub(super) async fn run(
     loop {
         // A look-up before the first attempt at another place has no limit of its own that is shorter.
         let end = ends.end().filter(|_| !trail.urls.is_empty());
-        let called = within(end, pin!(client.call(&to, &mut replay, &ends, &options))).await;
+        let called = within(end, pin!(client.call(&to, replay, &ends, &options))).await;
         let answered = called.unwrap_or_else(|| Err(Error::late()));
         let answer = answered.map_err(|error| error.after(&trail.urls))?;
         let here = url.as_ref().unwrap_or(replay.request.url());
-        let next = match next(client, &to, &answer, &replay, (here, &mut trail)) {
+        let next = match next(client, &to, &answer, replay, (here, &mut trail)) {
             Ok(Some(next)) => next,
             Ok(None) => return Ok(finished(answer, &trail)),
             Err(fault) => {
@@ -53,7 +53,7 @@ pub(super) async fn run(
             let stays = next.to.balancer().is_some_and(|there| there.service_id() == before.service_id());
             options = Cow::Owned(if stays { options.elsewhere() } else { CallOptions::default() });
         }
-        next.apply(&mut replay, client.sends_referer());
+        next.apply(replay, client.sends_referer());
         (to, url) = (next.to, Some(next.location));
     }
 }

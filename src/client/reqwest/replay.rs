@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use ::reqwest::{Body, Request};
+use ::reqwest::{Body, Request, Url};
 use tokio::time::Instant;
 
 use crate::client::returning::Home;
@@ -59,12 +59,17 @@ impl Replay {
 
     /// The request once more. reqwest's own copy makes room for extensions and for a time limit, which most requests have not; that
     /// this one has all that the builder can set is a test.
-    fn copy(&self) -> Option<Request> {
+    fn copy_to(&self, url: Option<Url>) -> Option<Request> {
         let request = &self.request;
         if !self.own || request.body().is_some() {
-            return request.try_clone();
+            let mut copy = request.try_clone()?;
+            if let Some(url) = url {
+                *copy.url_mut() = url;
+            }
+            return Some(copy);
         }
-        let mut copy = Request::new(request.method().clone(), request.url().clone());
+        let url = url.unwrap_or_else(|| request.url().clone());
+        let mut copy = Request::new(request.method().clone(), url);
         *copy.headers_mut() = request.headers().clone();
         *copy.version_mut() = request.version();
         if let Some(limit) = request.timeout() {
@@ -75,7 +80,12 @@ impl Replay {
 
     /// The request for the next attempt; `None` if its body is gone.
     pub(super) fn next(&self) -> Option<Request> {
-        let mut next = self.copy()?;
+        self.next_to(None)
+    }
+
+    /// The same to another URL, if there is one.
+    pub(super) fn next_to(&self, url: Option<Url>) -> Option<Request> {
+        let mut next = self.copy_to(url)?;
         match &self.body {
             Source::Kept => {}
             Source::Made(make) => *next.body_mut() = Some(make()),
@@ -119,7 +129,7 @@ impl Ends {
 #[cfg(test)]
 mod tests {
     use ::reqwest::header::HeaderValue;
-    use ::reqwest::{Method, Url, Version};
+    use ::reqwest::{Method, Version};
 
     use super::*;
 
@@ -148,6 +158,8 @@ mod tests {
                 same(&next);
                 assert_eq!(format!("{next:?}"), format!("{:?}", request.try_clone().unwrap()));
                 same(&replay.next().unwrap());
+                let there = replay.next_to(Some(Url::parse("http://10.0.0.1/b").unwrap())).unwrap();
+                assert_eq!((there.url().as_str(), there.headers().len()), ("http://10.0.0.1/b", 2));
             }
         }
     }

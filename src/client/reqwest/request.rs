@@ -6,8 +6,9 @@ use ::reqwest::{Body, Response};
 
 use super::client::Client;
 use super::error::Error;
+use super::follow;
 use super::options::CallOptions;
-use super::replay::MakeBody;
+use super::replay::{MakeBody, Replay};
 
 /// A request in the making: reqwest's own builder, and a hint for the balancer.
 ///
@@ -122,9 +123,19 @@ impl RequestBuilder {
     ///
     /// # Errors
     /// [`Error`], which names service and instances, or quotes the text that is no URL.
-    pub async fn send(self) -> Result<Response, Error> {
-        let request = self.inner?.build().map_err(Error::plain)?;
-        self.client.execute_made(request, &self.options, self.make, self.own).await
+    pub fn send(self) -> impl Future<Output = Result<Response, Error>> + Send {
+        let Self { client, inner, options, make, own } = self;
+        // The future of an `async fn` has room for each argument twice, and is moved.
+        let mut replay = inner
+            .and_then(|inner| inner.build().map_err(Error::plain))
+            .map(|request| Replay::new(request, make, own))
+            .map_err(Some);
+        async move {
+            match &mut replay {
+                Ok(replay) => follow::run(&client, replay, &options).await,
+                Err(error) => Err(error.take().unwrap_or_else(Error::late)),
+            }
+        }
     }
 }
 

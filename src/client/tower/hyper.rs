@@ -94,13 +94,18 @@ where
     ///
     /// # Errors
     /// [`Error`], which names service and instances.
-    pub async fn request(
+    pub fn request(
         &self,
         request: http::Request<B>,
-    ) -> Result<http::Response<TrackedBody<Incoming>>, Error> {
-        match service_of(&self.inner.balancers, request.uri(), LoadBalancer::clone)? {
-            Some(balancer) => self.balanced(&balancer, request).await,
-            None => self.plain(request).await,
+    ) -> impl Future<Output = Result<http::Response<TrackedBody<Incoming>>, Error>> + Send {
+        // The future of an `async fn` has room for each argument twice, and is moved.
+        let balancer = service_of(&self.inner.balancers, request.uri(), LoadBalancer::clone);
+        let (parts, body) = request.into_parts();
+        async move {
+            match balancer? {
+                Some(balancer) => self.balanced(&balancer, &parts, body).await,
+                None => self.plain(parts, body).await,
+            }
         }
     }
 
@@ -109,8 +114,7 @@ where
         &self.inner.balancers
     }
 
-    async fn plain(&self, request: http::Request<B>) -> Result<http::Response<TrackedBody<Incoming>>, Error> {
-        let (mut parts, body) = request.into_parts();
+    async fn plain(&self, mut parts: Parts, body: B) -> Result<http::Response<TrackedBody<Incoming>>, Error> {
         parts.version = on_the_wire(parts.version);
         let body = Returning::once(body);
         let protocol = Http::new(self.inner.settings.timeout_of(View::of(&parts).options()));
@@ -126,19 +130,19 @@ where
     async fn balanced(
         &self,
         balancer: &LoadBalancer,
-        request: http::Request<B>,
+        parts: &Parts,
+        body: B,
     ) -> Result<http::Response<TrackedBody<Incoming>>, Error> {
         let settings = &self.inner.settings;
-        let (parts, body) = request.into_parts();
         let home = Home::new(body, settings.buffer);
-        let view = View::of(&parts);
+        let view = View::of(parts);
         let calls = balancer.calls();
         let protocol = Http::new(settings.timeout_of(view.options()));
         let send = |choice: &Choice, _attempt: u32| {
             let body = home.take()?;
             let end = protocol.begin();
             let prepared = self
-                .prepare(&parts, choice, &calls)
+                .prepare(parts, choice, &calls)
                 .map(|request| (self.client(balancer, choice), request.map(|()| body)));
             Some(Http::within(end, async move {
                 let (client, request) = prepared?;

@@ -45,7 +45,8 @@ impl Lines {
             client: client.and_then(|client| value(client.ip().to_string())),
             named: value(host.to_owned()),
             scheme: HeaderValue::from_static(scheme),
-            port: port_of(host).map_or(Some(HeaderValue::from_static(default)), |port| value(port.to_owned())),
+            port: port_of(host)
+                .map_or(Some(HeaderValue::from_static(default)), |port| value(port.to_owned())),
             element: value(format!("proto={scheme};host=\"{quoted}\"{address}")),
             host: host.into(),
         }
@@ -199,7 +200,10 @@ mod tests {
             assert_eq!(lines.element.unwrap(), format!("proto=http;host=\"a\";for=\"{whole}\""));
         }
         let lines = Lines::new(None, "https", "a\"b\\c");
-        assert_eq!((lines.client, lines.element.unwrap()), (None, HeaderValue::from_static("proto=https;host=\"abc\"")));
+        assert_eq!(
+            (lines.client, lines.element.unwrap()),
+            (None, HeaderValue::from_static("proto=https;host=\"abc\""))
+        );
         assert_eq!((lines.scheme, lines.port.unwrap()), ("https".parse().unwrap(), "443".parse().unwrap()));
     }
 
@@ -210,8 +214,14 @@ mod tests {
         let first = of("a.test");
         assert!(Arc::ptr_eq(&first, &of("a.test")));
         let other = of("b.test:81");
-        assert_eq!((other.host(), other.port.as_ref().unwrap()), ("b.test:81", &HeaderValue::from_static("81")));
-        assert_eq!((first.host(), of("a.test").port.as_ref().unwrap()), ("a.test", &HeaderValue::from_static("80")));
+        assert_eq!(
+            (other.host(), other.port.as_ref().unwrap()),
+            ("b.test:81", &HeaderValue::from_static("81"))
+        );
+        assert_eq!(
+            (first.host(), of("a.test").port.as_ref().unwrap()),
+            ("a.test", &HeaderValue::from_static("80"))
+        );
     }
 
     #[test]
