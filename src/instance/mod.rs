@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 pub use builder::{InvalidInstance, ServiceInstanceBuilder};
 pub use metadata::Metadata;
-pub(crate) use service_id::fold_name;
+pub(crate) use service_id::words;
 pub use service_id::{InvalidServiceId, ServiceId};
 pub use status::{InvalidStatus, Status};
 pub use target::{Target, TargetError};

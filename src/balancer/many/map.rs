@@ -14,8 +14,9 @@ use tokio::time::Instant;
 use super::super::LoadBalancer;
 use crate::ServiceId;
 use crate::config::LoadBalancerProperties;
-use crate::instance::fold_name;
+use crate::instance::words;
 use crate::numbers::ByNumber;
+use crate::random::mix;
 
 /// How many parts the map has: an insertion copies one of them, so that 2 000 first uses copy 16 times less.
 const SHARDS: usize = 16;
@@ -206,8 +207,9 @@ fn named<'a>(part: &'a Part, hash: u64, name: &str) -> Option<&'a Arc<Entry>> {
 }
 
 impl Shards {
+    /// With a secret, so that nobody can contrive names that meet; the entries of those that do are told apart by their names.
     fn hash(&self, name: &str) -> u64 {
-        fold_name(name, self.secret)
+        words(name).fold(self.secret, |hash, word| mix(hash ^ word))
     }
 
     fn part(&self, hash: u64) -> &ArcSwap<Part> {

@@ -124,6 +124,7 @@ impl Transformers {
     }
 
     /// Whatever the settings of the service say.
+    #[cfg(any(feature = "reqwest", feature = "tower"))]
     fn have_work_anyway(&self) -> bool {
         !self.0.is_empty() || !Propagated::current().is_empty()
     }
