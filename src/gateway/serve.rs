@@ -14,6 +14,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
@@ -206,6 +207,9 @@ async fn is_http2(stream: &TcpStream) -> io::Result<bool> {
         };
         if seen == PREFACE || !PREFACE.starts_with(seen) {
             return Ok(seen == PREFACE);
+        }
+        if stream.ready(Interest::READABLE).await?.is_read_closed() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
         // What is there is seen again at once, so that there is nothing to wait for. Next to no client sends so little.
         sleep(LOOK).await;

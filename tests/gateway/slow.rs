@@ -33,6 +33,19 @@ async fn who_does_not_say_what_he_speaks_is_let_go() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_ends_before_he_has_said_it_is_let_go_at_once() {
+    let front = one_route(vec![]).await;
+    for bytes in ["", "P", "PRI * HTTP/2.0\r\n"] {
+        let mut client = TcpStream::connect(front.address).await.unwrap();
+        client.write_all(bytes.as_bytes()).await.unwrap();
+        client.shutdown().await.unwrap();
+        let start = Instant::now();
+        assert!(matches!(client.read(&mut [0; 8]).await, Ok(0) | Err(_)));
+        assert!(start.elapsed() < Duration::from_secs(1), "{bytes:?}: {:?}", start.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_client_of_http2_that_is_gone_is_let_go() {
     let front = one_route(vec![]).await;
     // Its settings, and no word after them.
