@@ -13,9 +13,9 @@ use crate::counting::allocations;
 const CALLERS: usize = 8;
 /// Calls of each in one slice of a run: some 25 ms.
 const CALLS: usize = 300;
-/// Slices of a run, half a second to one together. Those of a pair take turns, so that what the machine does beside, which
-/// comes and goes in seconds, falls on both.
-const SLICES: usize = 20;
+/// Slices of a run, a quarter of a second to one together. Those of a pair take turns, so that what the machine does beside,
+/// which comes and goes in seconds, falls on both.
+const SLICES: usize = 10;
 const PAIRS: usize = 11;
 /// How often a row that falls short is measured before it counts as short.
 const TRIES: u32 = 3;
