@@ -12,6 +12,8 @@ mod frames;
 mod lease;
 #[path = "tonic/net.rs"]
 mod net;
+#[path = "tonic/options.rs"]
+mod options;
 #[path = "tonic/pool.rs"]
 mod pool;
 #[path = "tonic/probe.rs"]

@@ -24,6 +24,7 @@ use super::settings::{Authority, Retry, Settings};
 use crate::call::{Visited, call_with};
 use crate::client::Via;
 use crate::client::pool::{Pool, Pools};
+use crate::client::tower::CallOptions;
 use crate::future::within;
 use crate::observe::CallInfo;
 use crate::request::Propagated;
@@ -213,10 +214,12 @@ impl Inner {
         Propagated::current().add_to(&mut head.headers);
         // Nothing of gRPC below looks at them, and a copy for each attempt costs as much as the headers. They live as long as they
         // would in the head: somebody above may wait for their end.
-        let _kept = std::mem::take(&mut head.extensions);
+        let kept = std::mem::take(&mut head.extensions);
+        let options: Option<&CallOptions> = kept.get();
         let body = Origin::new(body, self.settings.replay_limit);
-        let view = View(HttpView::new(&head.method, &head.uri, &head.headers), head.uri.path());
-        let wanted = Request::of(&view);
+        let template = options.and_then(CallOptions::template).unwrap_or(head.uri.path());
+        let view = View(HttpView::new(&head.method, &head.uri, &head.headers), template);
+        let wanted = options.map_or_else(|| Request::of(&view), |options| options.over(Request::of(&view)));
         let retry = self.settings.retry.as_ref().filter(|retry| (retry.idempotent)(head.uri.path()));
         let grpc = Grpc { deadline, retryable: retry.map_or(&[], |retry| &retry.codes) };
         let mut visited = Visited::default();
@@ -310,7 +313,8 @@ async fn send(
     connection.send(request).await.map(|(response, in_flight)| Head::new(response, in_flight))
 }
 
-/// The request for the chain and for lifecycle processors. The path of a call of gRPC is its method, of which there are few.
+/// The request for the chain and for lifecycle processors, and its template: if nobody says another, its path, which is a method
+/// of gRPC, of which there are few.
 struct View<'a>(HttpView<'a>, &'a str);
 
 impl RequestView for View<'_> {

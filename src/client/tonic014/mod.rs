@@ -50,6 +50,7 @@ pub use probe::GrpcProbe;
 pub use settings::{Authority, tls_name};
 
 pub use crate::client::Via;
+pub use crate::client::tower::CallOptions;
 
 use crate::{LoadBalancer, LoadBalancers};
 

@@ -7,7 +7,8 @@ use http::request::Parts;
 use crate::observe::CallInfo;
 use crate::{HttpView, Request, RequestView};
 
-/// What one call says to the balancer beside its request: put it into the request's extensions.
+/// What one call says to the balancer beside its request: put it into the request's extensions, also those of a
+/// `tonic::Request`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -52,11 +53,25 @@ impl CallOptions {
     }
 
     /// Sets the limit of the call, from its first attempt to the head of the response, all attempts together (default: that
-    /// of the client). A layer that makes one attempt only does not read it.
+    /// of the client). A layer that makes one attempt only does not read it, nor does the client of gRPC, whose calls have a
+    /// limit of their own, `grpc-timeout`.
     #[must_use]
     pub fn with_timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
         self
+    }
+
+    /// What they say of a request.
+    pub(in crate::client) fn over<'a>(&'a self, request: Request<'a>) -> Request<'a> {
+        let request = request.with_cost(self.cost.unwrap_or(1));
+        match &self.hint {
+            Some(hint) => request.with_hint(hint),
+            None => request,
+        }
+    }
+
+    pub(in crate::client) fn template(&self) -> Option<&str> {
+        self.template.as_deref()
     }
 }
 
@@ -74,14 +89,11 @@ impl<'a> View<'a> {
 
     /// As the balancer sees it.
     pub(super) fn request(&self) -> Request<'_> {
-        let mut request = Request::of(self);
-        if let Some(options) = self.options {
-            if let Some(hint) = &options.hint {
-                request = request.with_hint(hint);
-            }
-            request = request.with_cost(options.cost.unwrap_or(1));
+        let request = Request::of(self);
+        match self.options {
+            Some(options) => options.over(request),
+            None => request,
         }
-        request
     }
 
     pub(super) fn options(&self) -> Option<&'a CallOptions> {
@@ -112,7 +124,7 @@ impl RequestView for View<'_> {
         self.http.query(name)
     }
     fn attribute(&self, name: &str) -> Option<&str> {
-        let template = self.options.and_then(|options| options.template.as_deref());
+        let template = self.options.and_then(CallOptions::template);
         template.filter(|_| name == CallInfo::URL_TEMPLATE)
     }
 }
