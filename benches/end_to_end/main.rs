@@ -4,11 +4,11 @@
 //! only instance behind evenkeel, and without it. What three instances make of it is printed beside: more connections, each with
 //! less to do.
 //!
-//! Both sides make the same number of calls with the same number of callers, in 11 pairs of runs after one that is not counted,
-//! on a runtime as `#[tokio::main]` makes it on two cores. A run is many short slices, and those of a pair take turns. Told are
-//! the median of the pairs' ratios of calls per second and of 99th percentiles, with the least and the most, and the
-//! allocations that a call makes more in this process. A row that falls short is measured again, and is short when it is so
-//! three times in a row; then the process ends with an error. Words behind `--` select rows: `-- tower`.
+//! Both sides make the same number of calls with the same number of callers, in 11 pairs of runs, on a runtime as
+//! `#[tokio::main]` makes it on two cores. A run is many short slices, and those of a pair take turns. Told are the median of the
+//! pairs' ratios of calls per second and of 99th percentiles, with the least and the most, and the allocations that a call makes
+//! more in this process. A row that falls short is measured again, and is short when it is so three times in a row; then the
+//! process ends with an error. Words behind `--` select rows: `-- tower`.
 
 #[path = "../support/counting.rs"]
 mod counting;

@@ -34,8 +34,12 @@ const KEEP_ALIVE: Duration = Duration::from_secs(20);
 /// What a connection of HTTP/2 begins with (RFC 9113, 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The pause until another look at a connection of which a part of that came.
+/// The pause until another look at a connection of which a part of that came; it doubles as long as nothing more does, so that
+/// who stops there costs next to nothing.
 const LOOK: Duration = Duration::from_millis(10);
+
+/// The longest of these pauses.
+const LONG_LOOK: Duration = Duration::from_secs(1);
 
 /// The pause after a connection that could not be taken, as when there are no more file descriptors: the next try at once
 /// would fail as well.
@@ -159,7 +163,11 @@ impl Server {
                 version = timeout(HEAD, is_http2(&stream)) => version,
                 () = told(&mut drain) => return,
             };
-            let Ok(Ok(is_http2)) = version else { return };
+            let Ok(Ok(is_http2)) = version else {
+                // What was seen and not read would make a reset of the end.
+                let _ = stream.try_read(&mut [0; PREFACE.len()]);
+                return;
+            };
             let (stream, front) = (TokioIo::new(stream), Arc::new(front));
             let service = service_fn(move |request: hyper::Request<Incoming>| {
                 let answer = handle(Arc::clone(&front), request.map(RequestBody::Incoming));
@@ -200,7 +208,10 @@ async fn serve<C: Future>(serving: C, finish: impl FnOnce(Pin<&mut C>), mut drai
 /// It broke, or ended before that can be told.
 async fn is_http2(stream: &TcpStream) -> io::Result<bool> {
     let mut bytes = [0; PREFACE.len()];
+    let (mut before, mut pause) = (0, LOOK);
     loop {
+        // Before the look: what came with the end is seen then.
+        let is_closed = stream.ready(Interest::READABLE).await?.is_read_closed();
         let seen = match stream.peek(&mut bytes).await? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             many => &bytes[..many],
@@ -208,11 +219,13 @@ async fn is_http2(stream: &TcpStream) -> io::Result<bool> {
         if seen == PREFACE || !PREFACE.starts_with(seen) {
             return Ok(seen == PREFACE);
         }
-        if stream.ready(Interest::READABLE).await?.is_read_closed() {
+        if is_closed {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        pause = if seen.len() > before { LOOK } else { LONG_LOOK.min(pause * 2) };
+        before = seen.len();
         // What is there is seen again at once, so that there is nothing to wait for. Next to no client sends so little.
-        sleep(LOOK).await;
+        sleep(pause).await;
     }
 }
 

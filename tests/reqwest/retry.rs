@@ -66,6 +66,35 @@ fn status_503() -> Act {
     status(503, "busy")
 }
 
+#[tokio::test]
+async fn a_body_that_is_gone_leaves_the_answer_that_there_was_whatever_is_wrong_elsewhere() {
+    let a = Server::start(status_503()).await;
+    let properties = Properties::default()
+        .set("retry.retryable-status-codes", 503)
+        .and_then(|properties| properties.set("retry.retry-on-all-operations", true))
+        .unwrap();
+    let balancers = balancers([a.instance("a"), at("127.0.0.1:9".parse().unwrap(), "b")], properties);
+    let make = |instance: &evenkeel::ServiceInstance| {
+        let builder = reqwest::Client::builder();
+        if instance.id() == "b" { builder.user_agent("\n") } else { builder }
+    };
+    let http = balancers.reqwest(make).unwrap();
+    let streamed = || Body::wrap_stream(futures_util::stream::iter([Ok::<_, std::io::Error>("part")]));
+    let mut answered = 0;
+    for _ in 0..4 {
+        let before = a.served();
+        let result = http.post("lb://orders/x").body(streamed()).send().await;
+        if a.served() > before {
+            let response = result.unwrap();
+            assert_eq!((response.status().as_u16(), attempts(&response)), (503, 1));
+            answered += 1;
+        } else {
+            assert!(result.unwrap_err().to_string().contains("builder"));
+        }
+    }
+    assert_eq!(answered, 2);
+}
+
 /// Counts who is looked up, and finds nobody.
 #[derive(Clone, Debug, Default)]
 struct Spy(Arc<AtomicUsize>);

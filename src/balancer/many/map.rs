@@ -207,7 +207,7 @@ fn named<'a>(part: &'a Part, hash: u64, name: &str) -> Option<&'a Arc<Entry>> {
 }
 
 impl Shards {
-    /// With a secret, so that nobody can contrive names that meet; the entries of those that do are told apart by their names.
+    /// It starts from a secret, so that names which meet in one process do not in another. Those that do are told apart by themselves.
     fn hash(&self, name: &str) -> u64 {
         words(name).fold(self.secret, |hash, word| mix(hash ^ word))
     }

@@ -171,7 +171,11 @@ impl Client {
         let send = |choice: &Choice, _: u32| {
             let instance = choice.instance();
             let prepared = match aim(choice, &instance) {
-                Err(error) => Err(error),
+                Err(error) => {
+                    // Of a call that could not be sent anyway, what came before says more.
+                    ends.within(replay.next()?)?;
+                    Err(error)
+                }
                 Ok((client, aimed)) => {
                     let is_aimed = aimed.is_some();
                     let mut request = ends.within(replay.next_to(aimed)?)?;

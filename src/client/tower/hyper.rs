@@ -99,10 +99,9 @@ where
         request: http::Request<B>,
     ) -> impl Future<Output = Result<http::Response<TrackedBody<Incoming>>, Error>> + Send {
         // The future of an `async fn` has room for each argument twice, and is moved.
-        let balancer = service_of(&self.inner.balancers, request.uri(), LoadBalancer::clone);
         let (parts, body) = request.into_parts();
         async move {
-            match balancer? {
+            match service_of(&self.inner.balancers, &parts.uri, LoadBalancer::clone)? {
                 Some(balancer) => self.balanced(&balancer, &parts, body).await,
                 None => self.plain(parts, body).await,
             }

@@ -38,7 +38,7 @@ impl CallOptions {
     }
 
     /// Sets the template of the path, such as `/orders/{id}`, by which calls are told apart in metrics (default: none, and
-    /// then they are not: a raw path would make a series of its own).
+    /// then they are not: a raw path would make a series of its own; a call of gRPC has its path, which is a method).
     #[must_use]
     pub fn with_template(mut self, template: impl Into<Arc<str>>) -> Self {
         self.template = Some(template.into());

@@ -62,6 +62,9 @@ fn value(text: String) -> Option<HeaderValue> {
     HeaderValue::from_maybe_shared(Bytes::from(text)).ok()
 }
 
+/// The longest host that is kept: that of a name (RFC 1035, 2.3.4) with a port. A longer one is somebody's who wants to fill memory.
+const LONGEST: usize = 255 + 6;
+
 /// The lines of the last request of a connection.
 #[derive(Debug, Default)]
 pub(in crate::gateway) struct Known(Mutex<Option<Arc<Lines>>>);
@@ -69,6 +72,9 @@ pub(in crate::gateway) struct Known(Mutex<Option<Arc<Lines>>>);
 impl Known {
     /// Those of a request that names `host`; `peer` and `scheme` are the connection's.
     pub(super) fn lines(&self, peer: Option<SocketAddr>, scheme: &'static str, host: &str) -> Arc<Lines> {
+        if host.len() > LONGEST {
+            return Arc::new(Lines::new(peer, scheme, host));
+        }
         let mut known = self.0.lock();
         if let Some(lines) = &*known
             && *lines.host == *host
@@ -104,7 +110,7 @@ pub(super) fn add(
         append(headers, PROTO, Some(&lines.scheme));
         append(headers, PORT, lines.port.as_ref());
         if let Some(prefix) = prefix(path, sent) {
-            append(headers, PREFIX, HeaderValue::from_str(prefix).ok().as_ref());
+            append(headers, PREFIX, HeaderValue::from_bytes(prefix.as_bytes()).ok().as_ref());
         }
     }
     if settings.forwarded {
@@ -187,6 +193,16 @@ mod tests {
     }
 
     #[test]
+    fn a_prefix_is_told_as_it_was_written() {
+        let lines = Lines::new(None, HTTP, "a");
+        for (path, wanted) in [("/%C3%A4/x", "/%C3%A4"), ("/\u{e4}/x", "/\u{e4}")] {
+            let mut headers = HeaderMap::new();
+            add(&GatewaySettings::default(), true, &lines, (path, "/x"), &mut headers);
+            assert_eq!(headers[PREFIX].as_bytes(), wanted.as_bytes());
+        }
+    }
+
+    #[test]
     fn an_address_is_written_as_the_headers_have_it() {
         for (peer, ip, whole) in [
             ("10.0.0.9:5000", "10.0.0.9", "10.0.0.9:5000"),
@@ -222,6 +238,9 @@ mod tests {
             (first.host(), of("a.test").port.as_ref().unwrap()),
             ("a.test", &HeaderValue::from_static("80"))
         );
+        let long = "a".repeat(LONGEST + 1);
+        assert_eq!(known.lines(None, HTTP, &long).host(), long);
+        assert_eq!(known.0.lock().as_ref().unwrap().host(), "a.test", "it is not kept");
     }
 
     #[test]
