@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body::Frame;
-use http_body_util::StreamBody;
+use http_body_util::{BodyExt, StreamBody};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -98,6 +98,26 @@ async fn a_get_of_unknown_length_keeps_its_body() {
     for name in ["transfer-encoding", "content-length"] {
         assert_eq!(crate::net::header(&head, name), None, "{head}");
     }
+}
+
+#[tokio::test]
+async fn a_request_of_http2_without_a_body_is_not_given_up_while_its_answer_is_awaited() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let front = one_route(vec![at(listener.local_addr().unwrap(), "a")]).await;
+    let mut sender = http2(front.address).await;
+    let request = http::Request::get("http://h/x").body(http_body_util::Empty::<Bytes>::new()).unwrap();
+    let answer = tokio::spawn(sender.send_request(request));
+    let (mut instance, _) = listener.accept().await.unwrap();
+    read_until(&mut instance, "\r\n\r\n").await;
+    // Time for a reset to arrive, if there were one.
+    let other = http::Request::get("http://h/%2e%2e").body(http_body_util::Empty::<Bytes>::new()).unwrap();
+    assert_eq!(sender.send_request(other).await.unwrap().status(), 400);
+    assert!(!answer.is_finished());
+    instance.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nfirst").await.unwrap();
+    let response = answer.await.unwrap().unwrap();
+    instance.write_all(b"last").await.unwrap();
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "firstlast");
+    eventually("the end of the lease", || front.balancers.in_flight() == 0).await;
 }
 
 #[tokio::test]
