@@ -160,10 +160,10 @@ impl Server {
         async move {
             let _ = stream.set_nodelay(true);
             let version = tokio::select! {
-                version = timeout(HEAD, is_http2(&stream)) => version,
-                () = told(&mut drain) => return,
+                version = timeout(HEAD, is_http2(&stream)) => version.ok().and_then(Result::ok),
+                () = told(&mut drain) => None,
             };
-            let Ok(Ok(is_http2)) = version else {
+            let Some(is_http2) = version else {
                 // What was seen and not read would make a reset of the end.
                 let _ = stream.try_read(&mut [0; PREFACE.len()]);
                 return;

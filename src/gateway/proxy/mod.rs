@@ -13,7 +13,6 @@ mod trouble;
 mod tunnel;
 mod view;
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -135,7 +134,7 @@ pub(super) struct Front {
 
 /// Answers a request; every refusal is an answer too.
 pub(super) fn handle(
-    front: impl Deref<Target = Front> + Send,
+    front: Arc<Front>,
     request: Request<RequestBody>,
 ) -> impl Future<Output = Response<GatewayBody>> + Send {
     let (mut parts, body) = request.into_parts();
