@@ -128,6 +128,7 @@
 
 mod alarm;
 mod balancer;
+mod bytes;
 pub mod call;
 mod choice;
 pub mod client;

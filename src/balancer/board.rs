@@ -20,7 +20,7 @@ use super::measured;
 use super::pre_connection::Keeper;
 use super::published::Published;
 use super::recount::Recount;
-use super::snapshot::{Confirmed, Snapshot};
+use super::snapshot::{Confirmed, Idle, Snapshot};
 use super::spread::{self, Spread};
 use super::tree::Build;
 use super::why::{self, Overrides};
@@ -292,6 +292,7 @@ impl Board {
             known,
             reason,
             why,
+            idle: Idle::of(root.as_ref(), &control.chain.requests),
             root,
             base,
             stages: Arc::clone(&control.chain.requests),

@@ -7,8 +7,9 @@ use tokio::time::Instant;
 
 use super::spread::Spread;
 use super::view::View;
+use crate::request::Seen;
 use crate::state::InstanceState;
-use crate::supplier::{DistributionReport, Groups, Origin, Reason, RequestStage, Selection};
+use crate::supplier::{DistributionReport, Groups, Origin, Reads, Reason, RequestStage, Selection};
 use crate::{Request, Weight};
 
 /// The instances of a service at one moment: immutable, replaced in one swap when the list changes.
@@ -35,6 +36,7 @@ pub struct Snapshot {
     /// How its traffic is divided.
     pub(super) spread: Spread,
     pub(super) stages: Arc<[Arc<dyn RequestStage>]>,
+    pub(super) idle: Idle,
     pub(super) told: bool,
     pub(super) confirmed: Confirmed,
 }
@@ -98,7 +100,38 @@ impl Node {
     }
 }
 
+/// Requests that have nothing of what the stages look at.
+#[derive(Default)]
+pub(super) struct Idle {
+    /// Whether a stage says what it reads, so that it is worth knowing what a request has.
+    some: bool,
+    /// What the stages read together, and where a request that has nothing of it is picked from; `None` if that is not
+    /// known before it is asked.
+    whole: Option<(Reads, Arc<View>)>,
+}
+
+impl Idle {
+    /// Of the tree of views of a list.
+    pub(super) fn of(root: Option<&Node>, stages: &[Arc<dyn RequestStage>]) -> Self {
+        let Some(root) = root.filter(|_| !stages.is_empty()) else { return Self::default() };
+        let (mut some, mut all) = (false, Reads::nothing());
+        for reads in stages.iter().map(|stage| stage.reads()) {
+            some |= reads != Reads::anything();
+            all = all.and(reads);
+        }
+        let known = all != Reads::anything();
+        let whole = || match narrowed(root, stages, &Request::EMPTY, Seen::ALL) {
+            Ok(Wanted { view, first: None }) => Some((all, Arc::clone(view))),
+            _ => None,
+        };
+        Self { some, whole: if known { whole() } else { None } }
+    }
+}
+
 pub(super) struct Branch {
+    /// What its stage looks at, and what it says of a request that has nothing of it.
+    pub(super) reads: Reads,
+    pub(super) idle: Selection,
     pub(super) groups: Groups,
     /// One for each group.
     pub(super) nodes: Box<[Node]>,
@@ -111,7 +144,7 @@ pub(super) struct Branch {
 /// Where a request is to be picked from, and whom it wants first.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
-    pub(super) view: &'a View,
+    pub(super) view: &'a Arc<View>,
     pub(super) first: Option<&'a Arc<InstanceState>>,
 }
 
@@ -168,34 +201,11 @@ impl Snapshot {
     /// The view that the request stages name.
     #[inline(never)]
     fn narrowed<'a>(&'a self, root: &'a Node, request: &Request<'_>) -> Result<Wanted<'a>, Refused<'a>> {
-        let mut node = root;
-        let mut first = None;
-        for stage in &*self.stages {
-            let Some(branch) = node.next.as_deref() else { break };
-            let selection = stage.select(request, &branch.groups);
-            node = match selection {
-                Selection::Group(group) => match branch.nodes.get(group.0 as usize).or(branch.all.as_ref()) {
-                    Some(node) => {
-                        // Whom a stage before this one wanted may not be in the group.
-                        first = None;
-                        node
-                    }
-                    // A group of another list.
-                    None => break,
-                },
-                Selection::All | Selection::Instance(_) => {
-                    if let Selection::Instance(instance) = selection {
-                        first = first.or(branch.states.get(instance.0 as usize));
-                    }
-                    match &branch.all {
-                        Some(node) => node,
-                        None => break,
-                    }
-                }
-                Selection::Nothing => return Err(Refused { stage: &**stage, groups: &branch.groups }),
-            };
+        let seen = if self.idle.some { request.seen() } else { Seen::ALL };
+        match &self.idle.whole {
+            Some((reads, view)) if !reads.concern(seen) => Ok(Wanted { view, first: None }),
+            _ => narrowed(root, &self.stages, request, seen),
         }
-        Ok(Wanted { view: &node.view, first })
     }
 
     /// Counts the lists that differed, from 1.
@@ -261,6 +271,48 @@ impl Snapshot {
     pub fn weights(&self) -> Option<&[Weight]> {
         self.root.as_ref()?.view.weights.as_deref()
     }
+}
+
+/// The view that `stages` name for a request, which has no more than `seen`.
+fn narrowed<'a>(
+    root: &'a Node,
+    stages: &'a [Arc<dyn RequestStage>],
+    request: &Request<'_>,
+    seen: Seen,
+) -> Result<Wanted<'a>, Refused<'a>> {
+    let mut node = root;
+    let mut first = None;
+    for stage in stages {
+        let Some(branch) = node.next.as_deref() else { break };
+        let asked = branch.reads.concern(seen);
+        if let (false, Selection::All, Some(all)) = (asked, branch.idle, &branch.all) {
+            node = all;
+            continue;
+        }
+        let selection = if asked { stage.select(request, &branch.groups) } else { branch.idle };
+        node = match selection {
+            Selection::Group(group) => match branch.nodes.get(group.0 as usize).or(branch.all.as_ref()) {
+                Some(node) => {
+                    // Whom a stage before this one wanted may not be in the group.
+                    first = None;
+                    node
+                }
+                // A group of another list.
+                None => break,
+            },
+            Selection::All | Selection::Instance(_) => {
+                if let Selection::Instance(instance) = selection {
+                    first = first.or(branch.states.get(instance.0 as usize));
+                }
+                match &branch.all {
+                    Some(node) => node,
+                    None => break,
+                }
+            }
+            Selection::Nothing => return Err(Refused { stage: &**stage, groups: &branch.groups }),
+        };
+    }
+    Ok(Wanted { view: &node.view, first })
 }
 
 impl fmt::Debug for Snapshot {

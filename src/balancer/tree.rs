@@ -10,8 +10,8 @@ use super::snapshot::{Branch, Node, Snapshot};
 use super::spread::{Divided, Spread, exists, is_open, is_plain};
 use super::view::View;
 use crate::policy::{Cursor, Policy, Publishing};
-use crate::supplier::{Chain, Groups, RequestStage};
-use crate::{ServiceInstance, Weight};
+use crate::supplier::{Chain, Groups, Reads, RequestStage, Selection};
+use crate::{Request, ServiceInstance, Weight};
 
 /// One build of the tree of views.
 pub(super) struct Build<'a> {
@@ -170,7 +170,11 @@ impl Build<'_> {
         };
         let groups = Groups::new(named.into_iter().map(|(name, _)| name).collect(), instances);
         let groups = groups.indexed(&**stage);
-        Some(Box::new(Branch { groups, nodes: nodes.into(), all, states }))
+        let reads = stage.reads();
+        // Who looks at anything is always asked.
+        let known = reads != Reads::anything();
+        let idle = if known { stage.select(&Request::EMPTY, &groups) } else { Selection::All };
+        Some(Box::new(Branch { reads, idle, groups, nodes: nodes.into(), all, states }))
     }
 
     /// The members of a group as the traffic is divided among them, where it is.

@@ -1,13 +1,18 @@
 //! What a caller says of a request: [`Request`], over a [`RequestView`] of the client's own request.
 
+mod headers;
 mod propagated;
+mod seen;
 mod tried;
 mod view;
 
 use std::borrow::Cow;
 use std::fmt;
 
+pub(crate) use headers::Named;
+use http::HeaderMap;
 pub use propagated::{Propagated, Propagation};
+pub(crate) use seen::{Seen, mark};
 pub use tried::Tried;
 pub use view::{HttpView, RequestView};
 
@@ -129,6 +134,11 @@ impl<'a> Request<'a> {
         self.view.and_then(RequestView::path)
     }
 
+    /// All headers, if the client keeps them in such a map.
+    pub fn headers(&self) -> Option<&'a HeaderMap> {
+        self.view.and_then(RequestView::headers)
+    }
+
     /// The first value of the header `name`; case does not count.
     pub fn header(&self, name: &str) -> Option<&'a str> {
         self.view.and_then(|view| view.header(name))
@@ -144,6 +154,40 @@ impl<'a> Request<'a> {
     /// The first value of the cookie `name`.
     pub fn cookie(&self, name: &str) -> Option<&'a str> {
         self.view.and_then(|view| view.cookie(name))
+    }
+
+    /// What it has, in short.
+    #[inline]
+    pub(crate) fn seen(&self) -> Seen {
+        Seen::of(self)
+    }
+
+    /// [`header`](Self::header) by a name that was made ready.
+    #[inline]
+    pub(crate) fn header_by(&self, name: &Named) -> Option<&'a str> {
+        let view = self.view?;
+        match view.headers() {
+            Some(headers) => name.first(headers),
+            None => view.header(name.text()),
+        }
+    }
+
+    /// [`header_values`](Self::header_values) by a name that was made ready.
+    pub(crate) fn header_values_by(&self, name: &Named, each: &mut dyn FnMut(&str)) {
+        match self.headers() {
+            Some(headers) => name.all(headers, each),
+            None => self.header_values(name.text(), each),
+        }
+    }
+
+    /// [`cookie`](Self::cookie) as it came, be it text or not.
+    #[inline]
+    pub(crate) fn raw_cookie(&self, name: &str) -> Option<&'a [u8]> {
+        let view = self.view?;
+        match view.headers() {
+            Some(headers) => headers::cookie(headers, name),
+            None => view.cookie(name).map(str::as_bytes),
+        }
     }
 
     /// The first value of the query parameter `name`, with its escapes resolved.

@@ -1,7 +1,8 @@
 use std::borrow::Cow;
 
-use http::header::COOKIE;
 use http::{HeaderMap, Method, Uri};
+
+use super::headers;
 
 /// A look at a client's own request. Every method has a default of `None`: give what you have.
 ///
@@ -35,21 +36,27 @@ pub trait RequestView: Send + Sync {
             Cow::Owned(url) => Cow::Owned(path_of(&url).to_owned()),
         })
     }
-    /// The first value of a header; case does not count in its name.
-    fn header(&self, name: &str) -> Option<&str> {
-        let _ = name;
+    /// All headers, if the client keeps them so: then [`header`](Self::header), [`header_values`](Self::header_values) and
+    /// [`cookie`](Self::cookie) look into them by default. A view whose own `header` finds more than is in them gives none.
+    fn headers(&self) -> Option<&HeaderMap> {
         None
     }
-    /// Hands `each` every value of a header, in their order; by default the first alone.
+    /// The first value of a header; case does not count in its name.
+    fn header(&self, name: &str) -> Option<&str> {
+        headers::first(self.headers()?, name)
+    }
+    /// Hands `each` every value of a header, in their order; by default the first alone, unless there are
+    /// [`headers`](Self::headers).
     fn header_values(&self, name: &str, each: &mut dyn FnMut(&str)) {
-        if let Some(value) = self.header(name) {
+        if let Some(headers) = self.headers() {
+            headers::all(headers, name, each);
+        } else if let Some(value) = self.header(name) {
             each(value);
         }
     }
     /// The first value of a cookie.
     fn cookie(&self, name: &str) -> Option<&str> {
-        let _ = name;
-        None
+        std::str::from_utf8(headers::cookie(self.headers()?, name)?).ok()
     }
     /// The first value of a query parameter, its escapes resolved.
     fn query(&self, name: &str) -> Option<Cow<'_, str>> {
@@ -123,42 +130,8 @@ impl RequestView for HttpView<'_> {
         }))
     }
 
-    fn header(&self, name: &str) -> Option<&str> {
-        let value = if self.headers.keys_len() <= FEW {
-            let is_it = |key: &str| key.len() == name.len() && key.eq_ignore_ascii_case(name);
-            // The keys alone first: they lie side by side, and most requests lack most headers.
-            if !self.headers.keys().any(|key| is_it(key.as_str())) {
-                return None;
-            }
-            self.headers.iter().find(|(key, _)| is_it(key.as_str())).map(|(_, value)| value)
-        } else {
-            self.headers.get(name)
-        };
-        value?.to_str().ok()
-    }
-
-    fn header_values(&self, name: &str, each: &mut dyn FnMut(&str)) {
-        if self.headers.keys_len() <= FEW {
-            let is_it = |key: &str| key.len() == name.len() && key.eq_ignore_ascii_case(name);
-            let values = self.headers.iter().filter(|(key, _)| is_it(key.as_str()));
-            values.filter_map(|(_, value)| value.to_str().ok()).for_each(each);
-        } else {
-            self.headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).for_each(each);
-        }
-    }
-
-    fn cookie(&self, name: &str) -> Option<&str> {
-        // One header with several pairs and several headers with one (HTTP/2) mean the same.
-        let headers = self.headers;
-        if headers.keys_len() > FEW {
-            let mut lines = headers.get_all(COOKIE).iter();
-            return lines.find_map(|line| cookie_in(line.as_bytes(), name.as_bytes()));
-        }
-        if !headers.keys().any(|key| *key == COOKIE) {
-            return None;
-        }
-        let mut lines = headers.iter().filter(|(key, _)| **key == COOKIE);
-        lines.find_map(|(_, line)| cookie_in(line.as_bytes(), name.as_bytes()))
+    fn headers(&self) -> Option<&HeaderMap> {
+        Some(self.headers)
     }
 
     fn query(&self, name: &str) -> Option<Cow<'_, str>> {
@@ -167,42 +140,6 @@ impl RequestView for HttpView<'_> {
             (decoded(key) == name).then(|| decoded(value))
         })
     }
-}
-
-/// Up to so many headers are looked through one by one, which is then faster than a hash of the name.
-const FEW: usize = 8;
-
-/// The value of the first cookie `name` in a line, without blanks and quotes around it.
-fn cookie_in<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a str> {
-    let mut rest = line;
-    loop {
-        rest = rest.trim_ascii_start();
-        // The name first: of other cookies nothing is looked at but where they end.
-        let value = rest.strip_prefix(name).and_then(|rest| rest.trim_ascii_start().strip_prefix(b"="));
-        let Some(value) = value else {
-            rest = &rest[semicolon(rest)? + 1..];
-            continue;
-        };
-        let value = value[..semicolon(value).unwrap_or(value.len())].trim_ascii();
-        let value = value.strip_prefix(b"\"").and_then(|v| v.strip_suffix(b"\"")).unwrap_or(value);
-        return std::str::from_utf8(value).ok();
-    }
-}
-
-/// Where the first semicolon is, eight bytes at a time.
-fn semicolon(bytes: &[u8]) -> Option<usize> {
-    const ONES: u64 = u64::MAX / 255;
-    let mut words = bytes.chunks_exact(8);
-    for (at, word) in words.by_ref().enumerate() {
-        // A byte is 0 where it was a semicolon, and the lowest bit that is left tells the first of them.
-        let word = u64::from_le_bytes(word.try_into().ok()?) ^ (ONES * u64::from(b';'));
-        let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
-        if zeros != 0 {
-            return Some(at * 8 + zeros.trailing_zeros() as usize / 8);
-        }
-    }
-    let rest = words.remainder();
-    Some(bytes.len() - rest.len() + rest.iter().position(|byte| *byte == b';')?)
 }
 
 /// The path of a URL, or of a path with a query; empty when there is none.
@@ -307,23 +244,6 @@ mod tests {
         let view = HttpView::with_text(&method, "lb://order_service/p?v=1%2C2#?v=3", request.headers());
         assert_eq!(view.query("v").as_deref(), Some("1,2"));
         assert_eq!(HttpView::with_text(&method, "lb://x/p#?v=3", request.headers()).query("v"), None);
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn a_cookie_is_what_a_plain_reading_finds(line in "[a;=\\x22 b]{0,30}", name in "a{0,3}") {
-            let plain = line.split(';').filter_map(|pair| pair.split_once('=')).find(|(key, _)| key.trim() == name);
-            let plain = plain.map(|(_, value)| {
-                let value = value.trim();
-                value.strip_prefix('"').and_then(|v| v.strip_suffix('"')).unwrap_or(value)
-            });
-            proptest::prop_assert_eq!(cookie_in(line.as_bytes(), name.as_bytes()), plain);
-        }
-
-        #[test]
-        fn a_semicolon_is_found_where_it_is(bytes in proptest::collection::vec(proptest::sample::select(vec![0, b';', b':', b'<', 0xbb, 0xff]), 0..40)) {
-            proptest::prop_assert_eq!(semicolon(&bytes), bytes.iter().position(|byte| *byte == b';'));
-        }
     }
 
     #[test]

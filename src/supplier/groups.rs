@@ -2,6 +2,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::RequestStage;
+use crate::bytes::same;
 
 /// A group of the current list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,12 @@ impl Groups {
     /// this list, so no name is slow on purpose.
     #[inline]
     pub fn instance(&self, name: &str) -> Option<InstanceId> {
+        self.instance_of(name.as_bytes())
+    }
+
+    /// The same by a name as it came over the wire, text or not.
+    #[inline]
+    pub(crate) fn instance_of(&self, name: &[u8]) -> Option<InstanceId> {
         self.instances.find(name).map(InstanceId)
     }
 
@@ -55,7 +62,7 @@ impl Groups {
     pub fn find(&self, name: &str) -> Option<GroupId> {
         // Among a few, names of another length are passed over without a look at their text.
         let at = if self.names.len() <= FEW {
-            self.names.iter().position(|group| **group == *name)?
+            self.names.iter().position(|group| same(group.as_bytes(), name.as_bytes()))?
         } else {
             self.names.binary_search_by(|group| (**group).cmp(name)).ok()?
         };
@@ -118,11 +125,11 @@ impl Table {
     }
 
     #[inline]
-    fn find(&self, name: &str) -> Option<u32> {
+    fn find(&self, name: &[u8]) -> Option<u32> {
         if self.slots.is_empty() {
             return None;
         }
-        let hash = hash(name.as_bytes(), self.secret);
+        let hash = hash(name, self.secret);
         let (mut slot, tag) = (place(hash, self.slots.len()), tag(hash));
         loop {
             let found = self.slots[slot];
@@ -131,7 +138,7 @@ impl Table {
             }
             if found.tag == tag {
                 let (entry, number) = &self.entries[found.at as usize];
-                if **entry == *name {
+                if same(entry.as_bytes(), name) {
                     return Some(*number);
                 }
             }
@@ -164,10 +171,26 @@ fn hash(bytes: &[u8], secret: u64) -> u64 {
     for word in &mut words {
         add(u64::from_le_bytes(word.try_into().unwrap_or_default()));
     }
-    let rest = words.remainder().iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
-    add(rest);
+    add(rest_of(bytes, words.remainder().len()));
     add(FACTOR);
     hash
+}
+
+/// The last `count` bytes as a number, fewer than eight; of one count all differ that are not alike.
+#[inline]
+fn rest_of(bytes: &[u8], count: usize) -> u64 {
+    let at = bytes.len() - count;
+    if let (1.., Some(last)) = (count, bytes.last_chunk()) {
+        return u64::from_le_bytes(*last) >> (64 - 8 * count);
+    }
+    match &bytes[at..] {
+        // Both halves, which may share bytes.
+        rest @ [_, _, _, _, ..] => {
+            let half = |half: Option<&[u8; 4]>| half.map_or(0, |half| u64::from(u32::from_le_bytes(*half)));
+            half(rest.first_chunk()) | half(rest.last_chunk()) << 32
+        }
+        rest => rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    }
 }
 
 #[cfg(test)]
@@ -185,16 +208,16 @@ mod tests {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let table = table(&names, 7);
             for (at, name) in (0..).zip(&names) {
-                assert_eq!(table.find(name), Some(at));
+                assert_eq!(table.find(name.as_bytes()), Some(at));
             }
             for stranger in ["", "instance-", "instance-9999", "instance-00000", "\u{0}", "x"] {
-                assert_eq!(table.find(stranger), None, "{stranger:?} among {n}");
+                assert_eq!(table.find(stranger.as_bytes()), None, "{stranger:?} among {n}");
             }
         }
         let odd = ["", "\u{0}", "\u{0}\u{0}", "a", "a\u{0}", "12345678", "123456781"];
         let table = table(&odd, 0);
         for (at, name) in (0..).zip(odd) {
-            assert_eq!(table.find(name), Some(at), "{name:?}");
+            assert_eq!(table.find(name.as_bytes()), Some(at), "{name:?}");
         }
     }
 

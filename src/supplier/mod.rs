@@ -15,6 +15,7 @@ mod health;
 mod identity;
 mod part;
 mod properties;
+mod reads;
 mod request_stage;
 mod source;
 mod stage;
@@ -33,6 +34,7 @@ pub use distribution::{DistributionReport, OwnFleet, PriorityReport, ZoneOff, Zo
 pub use driver::Origin;
 pub use groups::{GroupId, GroupIndex, Groups, InstanceId};
 pub use health::HealthStage;
+pub use reads::Reads;
 pub use request_stage::{RequestStage, Selection};
 pub use source::{DiscoverySupplier, FixedSupplier, NoopSupplier};
 pub(crate) use stage::Chained;

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use super::{GroupId, GroupIndex, Groups, InstanceId, Reason};
+use super::{GroupId, GroupIndex, Groups, InstanceId, Reads, Reason};
 use crate::{Request, ServiceInstance};
 
 /// A rule by which a request narrows the list: it names one of the groups that the current list has.
@@ -9,7 +9,7 @@ use crate::{Request, ServiceInstance};
 /// hostile one fills nothing. With several stages, each sees the groups that are left inside the choice of those before.
 ///
 /// ```
-/// use evenkeel::supplier::{Groups, RequestStage, Selection};
+/// use evenkeel::supplier::{Groups, Reads, RequestStage, Selection};
 /// use evenkeel::{Request, ServiceInstance};
 ///
 /// /// Sends a tenant to its own instances, if it has some.
@@ -25,6 +25,9 @@ use crate::{Request, ServiceInstance};
 ///     }
 ///     fn select(&self, request: &Request<'_>, groups: &Groups) -> Selection {
 ///         request.header("x-tenant").and_then(|tenant| groups.find(tenant)).into()
+///     }
+///     fn reads(&self) -> Reads {
+///         Reads::nothing().with_header("x-tenant")
 ///     }
 /// }
 /// ```
@@ -59,6 +62,12 @@ pub trait RequestStage: Send + Sync + fmt::Debug + 'static {
 
     /// The group for this request. Runs at every pick: no lock, no allocation, no clock.
     fn select(&self, request: &Request<'_>, groups: &Groups) -> Selection;
+
+    /// What of a request [`select`](Self::select) looks at; [`Reads::anything`] by default. A stage that says it is not asked
+    /// about a request that has nothing of it: what it says of the empty request, asked once when the list changes, counts.
+    fn reads(&self) -> Reads {
+        Reads::anything()
+    }
 
     /// What [`select`](Self::select) would say after so many more picks of this request, for a report; by default what it
     /// says now. A stage whose `select` changes something (it draws by chance) says it here without that.

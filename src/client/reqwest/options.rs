@@ -1,5 +1,7 @@
 use std::borrow::Cow;
 
+use http::HeaderMap;
+
 use crate::observe::CallInfo;
 use crate::{HttpView, Request, RequestView};
 
@@ -97,14 +99,8 @@ impl RequestView for View<'_> {
     fn path(&self) -> Option<Cow<'_, str>> {
         self.http.path()
     }
-    fn header(&self, name: &str) -> Option<&str> {
-        self.http.header(name)
-    }
-    fn header_values(&self, name: &str, each: &mut dyn FnMut(&str)) {
-        self.http.header_values(name, each);
-    }
-    fn cookie(&self, name: &str) -> Option<&str> {
-        self.http.cookie(name)
+    fn headers(&self) -> Option<&HeaderMap> {
+        self.http.headers()
     }
     fn query(&self, name: &str) -> Option<Cow<'_, str>> {
         self.http.query(name)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use http::HeaderMap;
 use http::request::Parts;
 use tokio::time::Instant;
 use tonic::body::Body;
@@ -327,14 +328,8 @@ impl RequestView for View<'_> {
     fn path(&self) -> Option<Cow<'_, str>> {
         self.0.path()
     }
-    fn header(&self, name: &str) -> Option<&str> {
-        self.0.header(name)
-    }
-    fn header_values(&self, name: &str, each: &mut dyn FnMut(&str)) {
-        self.0.header_values(name, each);
-    }
-    fn cookie(&self, name: &str) -> Option<&str> {
-        self.0.cookie(name)
+    fn headers(&self) -> Option<&HeaderMap> {
+        self.0.headers()
     }
     fn query(&self, name: &str) -> Option<Cow<'_, str>> {
         self.0.query(name)

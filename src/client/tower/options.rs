@@ -2,6 +2,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderMap;
 use http::request::Parts;
 
 use crate::observe::CallInfo;
@@ -111,14 +112,8 @@ impl RequestView for View<'_> {
     fn path(&self) -> Option<Cow<'_, str>> {
         self.http.path()
     }
-    fn header(&self, name: &str) -> Option<&str> {
-        self.http.header(name)
-    }
-    fn header_values(&self, name: &str, each: &mut dyn FnMut(&str)) {
-        self.http.header_values(name, each);
-    }
-    fn cookie(&self, name: &str) -> Option<&str> {
-        self.http.cookie(name)
+    fn headers(&self) -> Option<&HeaderMap> {
+        self.http.headers()
     }
     fn query(&self, name: &str) -> Option<Cow<'_, str>> {
         self.http.query(name)

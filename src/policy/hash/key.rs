@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use super::xx::Xx64;
 use crate::Request;
+use crate::request::Named;
 
 /// Where a request's hash comes from: headers, cookies, query parameters, attributes, its path, its source, a function.
 ///
@@ -29,7 +30,7 @@ struct Part {
 
 #[derive(Clone)]
 enum From {
-    Header(String),
+    Header(Named),
     Cookie(String),
     Query(String),
     Attribute(String),
@@ -50,7 +51,7 @@ impl HashKey {
 
     /// A request header. Several values of one header count as one text, joined with a comma (gRFC A76).
     pub fn header(name: impl Into<String>) -> Self {
-        Self::of(From::Header(name.into()))
+        Self::of(From::Header(Named::new(name.into())))
     }
 
     /// A cookie.
@@ -149,7 +150,7 @@ impl HashKey {
 impl Part {
     fn hash(&self, request: &Request<'_>) -> Option<u64> {
         match &self.from {
-            From::Cookie(name) => request.cookie(name).map(HashKey::hash_of),
+            From::Cookie(name) => request.raw_cookie(name).map(Xx64::of),
             From::Query(name) => request.query(name).map(|value| HashKey::hash_of(&value)),
             From::Attribute(name) => request.attribute(name).map(HashKey::hash_of),
             From::Path => request.path().map(|path| HashKey::hash_of(&path)),
@@ -165,16 +166,16 @@ impl Part {
 impl From {
     /// Hands `each` the text in pieces; whether the request has it. A function's hash counts as eight bytes.
     fn text(&self, request: &Request<'_>, each: &mut dyn FnMut(&[u8])) -> bool {
-        let mut whole = |text: Option<&str>| text.map(|text| each(text.as_bytes())).is_some();
+        let mut whole = |text: Option<&[u8]>| text.map(&mut *each).is_some();
         match self {
-            Self::Cookie(name) => whole(request.cookie(name)),
-            Self::Query(name) => whole(request.query(name).as_deref()),
-            Self::Attribute(name) => whole(request.attribute(name)),
-            Self::Path => whole(request.path().as_deref()),
+            Self::Cookie(name) => whole(request.raw_cookie(name)),
+            Self::Query(name) => whole(request.query(name).as_deref().map(str::as_bytes)),
+            Self::Attribute(name) => whole(request.attribute(name).map(str::as_bytes)),
+            Self::Path => whole(request.path().as_deref().map(str::as_bytes)),
             Self::Function(hash) => hash(request).map(|hash| each(&hash.to_le_bytes())).is_some(),
             Self::Header(name) => {
                 let mut any = false;
-                request.header_values(name, &mut |value| {
+                request.header_values_by(name, &mut |value| {
                     if any {
                         each(b",");
                     }
@@ -197,7 +198,7 @@ impl fmt::Debug for HashKey {
 impl fmt::Debug for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (word, name) = match &self.from {
-            From::Header(name) => ("header:", name.as_str()),
+            From::Header(name) => ("header:", name.text()),
             From::Cookie(name) => ("cookie:", name.as_str()),
             From::Query(name) => ("query:", name.as_str()),
             From::Attribute(name) => ("attribute:", name.as_str()),

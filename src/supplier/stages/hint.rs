@@ -1,4 +1,5 @@
-use super::super::{Groups, RequestStage, Selection};
+use super::super::{Groups, Reads, RequestStage, Selection};
+use crate::request::Named;
 use crate::{Request, ServiceInstance};
 
 /// Instances whose metadata `hint` equals the request's hint; all of them when none does.
@@ -8,13 +9,13 @@ use crate::{Request, ServiceInstance};
 /// instances tagged `default`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HintStage {
-    header: String,
+    header: Named,
     default: Option<String>,
 }
 
 impl Default for HintStage {
     fn default() -> Self {
-        Self { header: "X-SC-LB-Hint".to_owned(), default: None }
+        Self { header: Named::new("X-SC-LB-Hint"), default: None }
     }
 }
 
@@ -22,7 +23,7 @@ impl HintStage {
     /// The header that carries the hint.
     #[must_use]
     pub fn with_header(mut self, name: impl Into<String>) -> Self {
-        self.header = name.into();
+        self.header = Named::new(name.into());
         self
     }
 
@@ -52,9 +53,13 @@ impl RequestStage for HintStage {
         instance.metadata().get("hint").and_then(text).into_iter().for_each(emit);
     }
 
+    fn reads(&self) -> Reads {
+        Reads::nothing().with_header(self.header.text()).with_hint()
+    }
+
     fn select(&self, request: &Request<'_>, groups: &Groups) -> Selection {
         request
-            .header(&self.header)
+            .header_by(&self.header)
             .and_then(text)
             .or_else(|| request.hint().and_then(text))
             .or(self.default.as_deref())

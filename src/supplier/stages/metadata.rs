@@ -1,4 +1,4 @@
-use super::super::{Groups, Reason, RequestStage, Selection};
+use super::super::{Groups, Reads, Reason, RequestStage, Selection};
 use super::shares::Shares;
 use crate::{Request, ServiceInstance};
 
@@ -180,6 +180,18 @@ impl RequestStage for MetadataRoute {
         if !self.shares.is_empty() && !value.is_some_and(|value| self.shares.has(value)) {
             emit(REST);
         }
+    }
+
+    fn reads(&self) -> Reads {
+        if !self.shares.is_empty() {
+            // Chance.
+            return Reads::anything();
+        }
+        self.sources.iter().fold(Reads::nothing(), |reads, source| match source {
+            Source::Header(name) => reads.with_header(name),
+            Source::Cookie(_) => reads.with_cookies(),
+            Source::Query(_) | Source::Attribute(_) => reads.with_view(),
+        })
     }
 
     fn select(&self, request: &Request<'_>, groups: &Groups) -> Selection {

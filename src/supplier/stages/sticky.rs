@@ -1,6 +1,6 @@
 use std::fmt;
 
-use super::super::{Groups, RequestStage, Selection};
+use super::super::{Groups, Reads, RequestStage, Selection};
 use crate::config::StickySessionProperties;
 use crate::{Request, ServiceInstance};
 
@@ -113,8 +113,12 @@ impl RequestStage for StickySession {
         Some(self.value(instance))
     }
 
+    fn reads(&self) -> Reads {
+        Reads::nothing().with_cookies()
+    }
+
     fn select(&self, request: &Request<'_>, groups: &Groups) -> Selection {
-        match request.cookie(&self.cookie).and_then(|value| groups.instance(value)) {
+        match request.raw_cookie(&self.cookie).and_then(|value| groups.instance_of(value)) {
             Some(instance) => Selection::Instance(instance),
             None => Selection::All,
         }

@@ -16,8 +16,9 @@ use parking_lot::Mutex;
 use self::index::Index;
 use self::resolve::Places;
 use self::version::Version;
-use super::super::{GroupIndex, Groups, Reason, RequestStage, Selection};
+use super::super::{GroupIndex, Groups, Reads, Reason, RequestStage, Selection};
 use crate::config::ApiVersionMatch;
+use crate::request::Named;
 use crate::{Request, ServiceInstance};
 
 /// The metadata entry that holds the version of an instance.
@@ -79,7 +80,7 @@ impl ApiVersion {
     /// The first value of this header (default: none).
     #[must_use]
     pub fn with_header(mut self, name: impl Into<String>) -> Self {
-        self.places.header = Some(name.into());
+        self.places.header = Some(Named::new(name.into()));
         self
     }
 
@@ -151,8 +152,9 @@ impl ApiVersion {
                  (api-version.required, api-version.default)"
             ));
         }
-        let names = self.places.header.iter().chain(&self.places.query);
-        let named = self.places.media.iter().flat_map(|(media, name)| [media, name]);
+        let header = self.places.header.iter().map(Named::text);
+        let names = header.chain(self.places.query.iter().map(String::as_str));
+        let named = self.places.media.iter().flat_map(|(media, name)| [media.as_str(), name]);
         if names.chain(named).any(|name| name.trim().is_empty()) {
             return Err("a header, query parameter, media type or its parameter has no name".to_owned());
         }
@@ -242,6 +244,10 @@ impl RequestStage for ApiVersion {
 
     fn index(&self, groups: &Groups) -> Option<GroupIndex> {
         Some(Box::new(Index::new(groups)))
+    }
+
+    fn reads(&self) -> Reads {
+        self.places.reads()
     }
 
     fn select(&self, request: &Request<'_>, groups: &Groups) -> Selection {

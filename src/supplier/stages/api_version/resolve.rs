@@ -4,11 +4,16 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::Request;
+use crate::request::Named;
+use crate::supplier::Reads;
+
+/// The headers that hold media types, in the order in which they are asked.
+const MEDIA: [&str; 2] = ["accept", "content-type"];
 
 /// The places, in the order in which they are asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Places {
-    pub(super) header: Option<String>,
+    pub(super) header: Option<Named>,
     pub(super) query: Option<String>,
     pub(super) segment: Option<u32>,
     /// Media types, each with the name of its parameter.
@@ -19,7 +24,7 @@ impl Places {
     /// The first text that a request holds in one of them, without its outer blanks.
     pub(super) fn find<'a>(&self, request: &Request<'a>) -> Option<Cow<'a, str>> {
         if let Some(name) = &self.header
-            && let Some(text) = request.header(name).and_then(text)
+            && let Some(text) = request.header_by(name).and_then(text)
         {
             return Some(Cow::Borrowed(text));
         }
@@ -51,12 +56,20 @@ impl Places {
         if self.media.is_empty() {
             return None;
         }
-        ["accept", "content-type"]
+        MEDIA
             .into_iter()
             .filter_map(|name| request.header(name))
             .flat_map(|line| parts(line, b','))
             .find_map(|entry| self.media.iter().find_map(|(media, name)| parameter(entry, media, name)))
             .map(Cow::Borrowed)
+    }
+
+    /// What [`find`](Self::find) looks at.
+    pub(super) fn reads(&self) -> Reads {
+        let media: &[&str] = if self.media.is_empty() { &[] } else { &MEDIA };
+        let headers = self.header.iter().map(Named::text).chain(media.iter().copied());
+        let reads = headers.fold(Reads::nothing(), Reads::with_header);
+        if self.query.is_some() || self.segment.is_some() { reads.with_view() } else { reads }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -68,7 +81,7 @@ impl Places {
 impl fmt::Display for Places {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut all = Vec::new();
-        all.extend(self.header.as_ref().map(|name| format!("header {name}")));
+        all.extend(self.header.as_ref().map(|name| format!("header {}", name.text())));
         all.extend(self.query.as_ref().map(|name| format!("query parameter {name}")));
         all.extend(self.segment.map(|at| format!("path segment {at}")));
         all.extend(self.media.iter().map(|(media, name)| format!("parameter {name} of {media}")));
@@ -151,7 +164,7 @@ mod tests {
     #[test]
     fn places_are_asked_in_springs_order_and_blanks_are_none() {
         let places = Places {
-            header: Some("X-Api-Version".to_owned()),
+            header: Some(Named::new("X-Api-Version")),
             query: Some("v".to_owned()),
             segment: Some(1),
             media: vec![("application/*+json".to_owned(), "version".to_owned())],
