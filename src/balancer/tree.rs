@@ -9,6 +9,7 @@ use super::list::Member;
 use super::snapshot::{Branch, Node, Snapshot};
 use super::spread::{Divided, Spread, exists, is_open, is_plain};
 use super::view::View;
+use crate::bytes::same;
 use crate::policy::{Cursor, Policy, Publishing};
 use crate::supplier::{Chain, Groups, Reads, RequestStage, Selection};
 use crate::{Request, ServiceInstance, Weight};
@@ -99,23 +100,17 @@ impl Build<'_> {
         stages: &[Arc<dyn RequestStage>],
     ) -> Option<Box<Branch>> {
         let (stage, rest) = stages.split_first()?;
-        let mut named: Vec<(Arc<str>, Vec<Member>)> = Vec::new();
-        let mut index: HashMap<Arc<str>, usize> = HashMap::new();
+        let mut named = Named::default();
         let list: Vec<&ServiceInstance> = members.iter().map(|member| &member.instance).collect();
         stage.groups_of(&list, &mut |member, name| {
             let Some(member) = members.get(member) else { return };
-            let at = index.get(name).copied().unwrap_or_else(|| {
-                let shared: Arc<str> = name.into();
-                index.insert(Arc::clone(&shared), named.len());
-                named.push((shared, Vec::new()));
-                named.len() - 1
-            });
-            let group = &mut named[at].1;
+            let group = named.group(name);
             // A stage may name a group twice for one instance.
             if group.last().is_none_or(|last| last.uid != member.uid) {
                 group.push(member.clone());
             }
         });
+        let mut named = named.groups;
         for (_, group) in &mut named {
             // A stage may also name instances in an order of its own.
             if !group.is_sorted_by_key(|member| member.uid) {
@@ -257,6 +252,40 @@ impl Build<'_> {
     }
 }
 
+/// The groups of one stage while their members are told.
+#[derive(Default)]
+struct Named {
+    groups: Vec<(Arc<str>, Vec<Member>)>,
+    /// Where they are, once there are more than a [`FEW`].
+    index: HashMap<Arc<str>, usize>,
+}
+
+/// Up to so many groups are looked through one by one.
+const FEW: usize = 8;
+
+impl Named {
+    /// The members of the group of this name, which is made at first sight.
+    fn group(&mut self, name: &str) -> &mut Vec<Member> {
+        let known = if self.groups.len() <= FEW {
+            self.groups.iter().position(|(own, _)| same(own.as_bytes(), name.as_bytes()))
+        } else {
+            self.index.get(name).copied()
+        };
+        let at = known.unwrap_or_else(|| {
+            self.groups.push((name.into(), Vec::new()));
+            let at = self.groups.len() - 1;
+            if self.groups.len() > FEW {
+                // The first time, all of them.
+                let from = if self.index.is_empty() { 0 } else { at };
+                let new = self.groups[from..].iter().map(|(name, _)| Arc::clone(name)).zip(from..);
+                self.index.extend(new);
+            }
+            at
+        });
+        &mut self.groups[at].1
+    }
+}
+
 /// The names by which a stage finds single instances, sorted; of one name, the lowest address.
 fn instances(stage: &dyn RequestStage, members: &[&Member]) -> Box<[(Box<str>, u32)]> {
     let mut found: Vec<(Box<str>, &Member, u32)> = members
@@ -276,4 +305,23 @@ fn widest(view: &Arc<View>) -> &Arc<View> {
         at = wider;
     }
     at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_keep_their_places_when_there_are_too_many_to_look_through() {
+        let mut named = Named::default();
+        for round in 0..3 {
+            for n in 0..3 * FEW {
+                let before = named.groups.len();
+                named.group(&format!("g{n}"));
+                assert_eq!(named.groups.len(), if round == 0 { before + 1 } else { 3 * FEW });
+            }
+        }
+        let names: Vec<&str> = named.groups.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(names, (0..3 * FEW).map(|n| format!("g{n}")).collect::<Vec<_>>());
+    }
 }

@@ -1,6 +1,6 @@
 //! What a new list says that the one before did not.
 
-use std::collections::HashMap;
+use crate::numbers::ByNumber;
 
 use crate::ServiceInstance;
 use crate::observe::ChangeKind;
@@ -20,19 +20,26 @@ pub(in crate::balancer) fn note_list(
         service.note(ChangeKind::Listed, None, format!("{} instances", now.len()));
         return;
     };
-    let by_identity = |list: &'_ [ServiceInstance]| -> HashMap<u64, usize> {
+    let told = |pairs: &mut dyn Iterator<Item = (&ServiceInstance, &ServiceInstance)>| {
+        let changed = pairs.filter(|(was, is)| was != is).map(|(was, is)| (is, what_changed(was, is)));
+        tell(service, ChangeKind::Changed, changed);
+    };
+    let same = |(was, is): (&ServiceInstance, &ServiceInstance)| was.identity_hash() == is.identity_hash();
+    if before.len() == now.len() && before.iter().zip(now).all(same) {
+        // As nearly always, the same ones in the same order.
+        told(&mut before.iter().zip(now));
+        return;
+    }
+    let by_identity = |list: &'_ [ServiceInstance]| -> ByNumber<usize> {
         list.iter().enumerate().map(|(at, instance)| (instance.identity_hash(), at)).collect()
     };
     let (old, new) = (by_identity(before), by_identity(now));
     let added = now.iter().filter(|instance| !old.contains_key(&instance.identity_hash()));
     let removed = before.iter().filter(|instance| !new.contains_key(&instance.identity_hash()));
-    let changed = now.iter().filter_map(|instance| {
-        let was = &before[*old.get(&instance.identity_hash())?];
-        (was != instance).then(|| (instance, what_changed(was, instance)))
-    });
+    let both = now.iter().filter_map(|is| Some((&before[*old.get(&is.identity_hash())?], is)));
     tell(service, ChangeKind::Added, added.map(|instance| (instance, String::new())));
     tell(service, ChangeKind::Removed, removed.map(|instance| (instance, String::new())));
-    tell(service, ChangeKind::Changed, changed);
+    told(&mut { both });
 }
 
 fn tell<'a>(
