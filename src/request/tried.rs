@@ -2,18 +2,30 @@ use crate::Choice;
 
 /// The instances that one call has been sent to, so that its next attempt goes to another.
 ///
-/// The first four take no allocation. An instance stays the same one over every refresh of the list.
-#[derive(Clone, Debug, Default)]
+/// The first six take no allocation. An instance stays the same one over every refresh of the list.
+#[derive(Clone, Debug)]
 pub struct Tried {
-    inline: [u64; 4],
+    /// [`NOBODY`] where there is none yet, so that a look compares all of them at once.
+    inline: [u64; INLINE],
     len: u8,
     more: Vec<u64>,
+}
+
+/// So many lie in the list itself: more attempts than nearly any call has.
+const INLINE: usize = 6;
+/// No instance: they are counted from 0.
+const NOBODY: u64 = u64::MAX;
+
+impl Default for Tried {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Tried {
     /// Nothing tried yet.
     pub const fn new() -> Self {
-        Self { inline: [0; 4], len: 0, more: Vec::new() }
+        Self { inline: [NOBODY; INLINE], len: 0, more: Vec::new() }
     }
 
     /// Adds the instance of `choice`; once is enough, twice does no harm.
@@ -51,7 +63,8 @@ impl Tried {
 
     #[inline]
     pub(crate) fn contains(&self, uid: u64) -> bool {
-        self.inline[..usize::from(self.len)].contains(&uid) || self.more.contains(&uid)
+        let inline = self.inline.iter().fold(false, |found, tried| found | (*tried == uid));
+        inline || !self.more.is_empty() && self.more.contains(&uid)
     }
 }
 
