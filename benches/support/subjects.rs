@@ -183,7 +183,9 @@ pub fn measured(runtime: &Runtime, n: usize) -> LoadBalancer {
 pub fn completes(balancer: &LoadBalancer, count: usize) {
     for _ in 0..count {
         let choice = balancer.try_choose(black_box(&Request::EMPTY)).expect("an instance");
-        choice.complete(black_box(Outcome::Status(200)));
+        // The number alone is hidden: an outcome that is hidden as a whole is written in pieces and read back in one, for which a
+        // processor waits, as it does for no caller who has a status at hand.
+        choice.complete(Outcome::Status(black_box(200)));
     }
 }
 
