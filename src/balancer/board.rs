@@ -292,6 +292,10 @@ impl Board {
             known,
             reason,
             why,
+            plain: root
+                .as_ref()
+                .filter(|_| control.chain.requests.is_empty())
+                .map(|root| Arc::clone(&root.view)),
             idle: Idle::of(root.as_ref(), &control.chain.requests),
             root,
             base,

@@ -9,7 +9,7 @@ use super::board::{Board, age};
 use super::calls::CallSettings;
 use super::recount;
 use super::snapshot::{Refused, Wanted};
-use super::view::Picked;
+use super::view::{Picked, Won};
 use super::why::Ring;
 use super::{ChooseError, ChooseErrorKind, Choosing, LoadBalancerBuilder, ReactiveLoadBalancer, Snapshot};
 use crate::choice::{Failure, Outcome};
@@ -18,7 +18,7 @@ use crate::observe::{AttemptEnd, Meters};
 use crate::policy::Policy;
 use crate::report::LoadReport;
 use crate::state::{InstanceState, ServiceState, Sink};
-use crate::supplier::driver::{Driver, Unready};
+use crate::supplier::driver::{Driver, Unready, Word};
 use crate::supplier::{Chained, FixedSupplier, Hub, Reason, Supplier};
 use crate::{BoxFuture, Choice, InvalidServiceId, Request, ServiceId, ServiceInstance};
 
@@ -110,14 +110,22 @@ impl LoadBalancer {
     ///
     /// # Errors
     /// [`ChooseErrorKind::NotReady`] when there is none; else see [`ChooseErrorKind`].
-    #[inline]
+    // Always, and short: else the lease is made in a function of its own, and read back from where that left it.
+    #[allow(clippy::inline_always)]
+    #[inline(always)]
     pub fn try_choose(&self, request: &Request<'_>) -> Result<Choice, ChooseError> {
-        let driver = &self.core.driver;
-        let word = driver.word.load();
+        let word = self.core.driver.word.load();
         if word.wants_attention() {
-            driver.attend(word).map_err(|unready| self.unready(unready))?;
+            self.attend(word)?;
         }
         self.pick(request)
+    }
+
+    /// Does what is due, which is seldom anything.
+    #[cold]
+    #[inline(never)]
+    fn attend(&self, word: Word) -> Result<(), ChooseError> {
+        self.core.driver.attend(word).map_err(|unready| self.unready(unready))
     }
 
     /// Waits until there is a list that may be served, starting the look-up; a warm-up.
@@ -302,30 +310,57 @@ impl LoadBalancer {
     /// What is left of [`try_choose`](Self::try_choose) without the test of the list's age: for the benches, which tell
     /// what that test costs.
     #[doc(hidden)]
-    #[inline]
+    #[allow(clippy::inline_always)] // as the one with the test
+    #[inline(always)]
     pub fn pick_untested(&self, request: &Request<'_>) -> Result<Choice, ChooseError> {
         self.pick(request)
     }
 
-    /// One body for every caller: the tests before it are inlined, and it is long.
-    #[inline(never)]
+    /// What is won comes in two registers, and is made a lease where it is wanted. A whole result would be written in pieces
+    /// and read back in larger ones, for which a processor waits as long as for a locked operation.
+    #[allow(clippy::inline_always)] // a call and a construction
+    #[inline(always)]
     fn pick(&self, request: &Request<'_>) -> Result<Choice, ChooseError> {
-        // What is won leaves the snapshot in two registers. A whole result would be written in pieces and read back in larger
-        // ones, for which a processor waits as long as for a locked operation.
-        let won = self.core.driver.publish.snapshot.with(|snapshot| {
-            let snapshot = snapshot.filter(|snapshot| !snapshot.told)?;
-            Some(self.picked(snapshot, request).ok()??.won())
-        });
-        match won {
+        match self.won(request) {
             Some(won) => Ok(won.lease(request)),
             None => self.pick_with_care(request),
         }
     }
 
+    /// One body for every caller: the tests before it are inlined, and it is long.
+    #[inline(never)]
+    fn won(&self, request: &Request<'_>) -> Option<Won> {
+        self.core.driver.publish.snapshot.with(
+            |snapshot| self.won_in(snapshot?, request),
+            |snapshot| self.won_in_other(snapshot?, request),
+        )
+    }
+
+    #[allow(clippy::inline_always)] // its other place is cold
+    #[inline(always)]
+    fn won_in(&self, snapshot: &Snapshot, request: &Request<'_>) -> Option<Won> {
+        let picked = match &snapshot.plain {
+            Some(view) => view.pick(request, &self.core.driver.publish.random),
+            None => self.picked_silently(snapshot, request),
+        };
+        Some(picked?.won())
+    }
+
+    #[cold]
+    fn won_in_other(&self, snapshot: &Snapshot, request: &Request<'_>) -> Option<Won> {
+        self.won_in(snapshot, request)
+    }
+
+    /// Who is picked from a snapshot whose stages need not hear of it, if anybody.
+    #[inline(never)]
+    fn picked_silently<'a>(&self, snapshot: &'a Snapshot, request: &Request<'_>) -> Option<Picked<'a>> {
+        if snapshot.told { None } else { self.picked(snapshot, request).ok()? }
+    }
+
     /// A pick that stages hear of, or that came to nothing and has to say why: it is made once more.
     #[inline(never)]
     fn pick_with_care(&self, request: &Request<'_>) -> Result<Choice, ChooseError> {
-        self.core.driver.publish.snapshot.with(|snapshot| {
+        let pick = |snapshot: Option<&Snapshot>| {
             let Some(snapshot) = snapshot else { return Err(self.error(ChooseErrorKind::NotReady)) };
             match self.picked(snapshot, request) {
                 Ok(Some(picked)) => Ok(tell(snapshot, request, picked.won().lease(request))),
@@ -335,11 +370,13 @@ impl LoadBalancer {
                 }
                 Err(refused) => Err(self.refused(snapshot, refused, request)),
             }
-        })
+        };
+        self.core.driver.publish.snapshot.with(pick, pick)
     }
 
     /// Who is picked from a snapshot; `None` if there is nothing to pick from.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // into two places, of which one is the path of every pick behind stages
     fn picked<'a>(
         &self,
         snapshot: &'a Snapshot,
@@ -416,7 +453,8 @@ fn prefer<'a>(state: &'a Arc<InstanceState>, request: &Request<'_>) -> Option<Pi
 }
 
 impl ReactiveLoadBalancer for LoadBalancer {
-    #[inline]
+    #[allow(clippy::inline_always)] // as the method of the same name
+    #[inline(always)]
     fn try_choose(&self, request: &Request<'_>) -> Result<Choice, ChooseError> {
         Self::try_choose(self, request)
     }

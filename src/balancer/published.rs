@@ -76,25 +76,30 @@ impl Published {
         old
     }
 
-    /// Lets `look` see the newest snapshot, once, without a locked operation if this thread knows it.
+    /// Lets one of two see the newest snapshot, once: `known` without a locked operation if this thread knows it, else `other`. They
+    /// are two so that the one on the path of every pick has one place, and becomes a part of it.
     #[inline]
-    pub(super) fn with<R>(&self, look: impl Fn(Option<&Snapshot>) -> R) -> R {
+    pub(super) fn with<R>(
+        &self,
+        known: impl FnOnce(Option<&Snapshot>) -> R,
+        other: impl FnOnce(Option<&Snapshot>) -> R,
+    ) -> R {
         let version = self.version.load(Ordering::Acquire);
         #[allow(clippy::cast_possible_truncation)] // only the low bits count
         let slot = self.id as usize % SLOTS;
-        let known = HELD.try_with(|held| {
+        let seen = HELD.try_with(|held| {
             // Taken already: a stage of this chain asks the same balancer, or one that shares the slot.
             let mut held = held[slot].try_borrow_mut().ok()?;
-            let known = held.id == self.id && held.version == version;
-            if !known && !self.renew(&mut held, version) {
+            let is_newest = held.id == self.id && held.version == version;
+            if !is_newest && !self.renew(&mut held, version) {
                 return None;
             }
-            Some(look(held.snapshot.as_deref()))
+            Some(known(held.snapshot.as_deref()))
         });
-        match known {
+        match seen {
             Ok(Some(seen)) => seen,
             // The thread is ending, or the slot is another's for now.
-            _ => look(self.current.load().as_deref()),
+            _ => other(self.current.load().as_deref()),
         }
     }
 

@@ -38,6 +38,8 @@ pub struct Snapshot {
     pub(super) stages: Arc<[Arc<dyn RequestStage>]>,
     pub(super) idle: Idle,
     pub(super) told: bool,
+    /// Where every request is picked from, if there are no stages.
+    pub(super) plain: Option<Arc<View>>,
     pub(super) confirmed: Confirmed,
 }
 
@@ -91,6 +93,14 @@ pub(super) struct Node {
 }
 
 impl Node {
+    /// What each stage can name, wherever requests come to it.
+    fn each_branch(&self, look: &mut dyn FnMut(&Branch)) {
+        if let Some(branch) = self.next.as_deref() {
+            look(branch);
+            branch.nodes.iter().chain(&branch.all).for_each(|node| node.each_branch(look));
+        }
+    }
+
     /// The view of every request, but for those that picks widen to.
     pub(super) fn each_view(&self, look: &mut dyn FnMut(&View)) {
         look(&self.view);
@@ -115,10 +125,10 @@ impl Idle {
     pub(super) fn of(root: Option<&Node>, stages: &[Arc<dyn RequestStage>]) -> Self {
         let Some(root) = root.filter(|_| !stages.is_empty()) else { return Self::default() };
         let (mut some, mut all) = (false, Reads::nothing());
-        for reads in stages.iter().map(|stage| stage.reads()) {
-            some |= reads != Reads::anything();
-            all = all.and(reads);
-        }
+        root.each_branch(&mut |branch| {
+            some |= branch.reads != Reads::anything();
+            all = all.and(branch.reads);
+        });
         let known = all != Reads::anything();
         let whole = || match narrowed(root, stages, &Request::EMPTY, Seen::ALL) {
             Ok(Wanted { view, first: None }) => Some((all, Arc::clone(view))),
@@ -199,7 +209,8 @@ impl Snapshot {
     }
 
     /// The view that the request stages name.
-    #[inline(never)]
+    #[allow(clippy::inline_always)] // into a function that is one already, behind stages
+    #[inline(always)]
     fn narrowed<'a>(&'a self, root: &'a Node, request: &Request<'_>) -> Result<Wanted<'a>, Refused<'a>> {
         let seen = if self.idle.some { request.seen() } else { Seen::ALL };
         match &self.idle.whole {
@@ -274,6 +285,8 @@ impl Snapshot {
 }
 
 /// The view that `stages` name for a request, which has no more than `seen`.
+#[allow(clippy::inline_always)] // as `Snapshot::narrowed`
+#[inline(always)]
 fn narrowed<'a>(
     root: &'a Node,
     stages: &'a [Arc<dyn RequestStage>],

@@ -165,7 +165,7 @@ impl Build<'_> {
         };
         let groups = Groups::new(named.into_iter().map(|(name, _)| name).collect(), instances);
         let groups = groups.indexed(&**stage);
-        let reads = stage.reads();
+        let reads = stage.reads().among(&groups);
         // Who looks at anything is always asked.
         let known = reads != Reads::anything();
         let idle = if known { stage.select(&Request::EMPTY, &groups) } else { Selection::All };

@@ -277,8 +277,13 @@ impl Drop for Choice {
         if bits & TOLD == 0 && !self.state.is_heard(bits & OPEN) {
             return;
         }
-        if bits & (TOLD & !PACED | OPEN) == 0 && self.state.keeps_numbers_only() {
-            self.state.went_well(self.started, Told(bits), self.cost());
+        if bits & (TOLD & !PACED | OPEN) == 0 && self.started != 0 && self.state.keeps_numbers_only() {
+            self.state.went_well(
+                Outcome::unpacked(self.word >> BELOW),
+                self.started,
+                Told(bits),
+                self.cost(),
+            );
         } else {
             let outcome = Outcome::unpacked(self.word >> BELOW);
             InstanceState::report(&self.state, outcome, self.started, Told(bits), self.cost());

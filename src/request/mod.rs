@@ -12,7 +12,7 @@ use std::fmt;
 pub(crate) use headers::Named;
 use http::HeaderMap;
 pub use propagated::{Propagated, Propagation};
-pub(crate) use seen::{Seen, mark};
+pub(crate) use seen::{Seen, mark, mark_of_group};
 pub use tried::Tried;
 pub use view::{HttpView, RequestView};
 
@@ -163,13 +163,10 @@ impl<'a> Request<'a> {
     }
 
     /// [`header`](Self::header) by a name that was made ready.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // most callers without a view have a hint alone
     pub(crate) fn header_by(&self, name: &Named) -> Option<&'a str> {
-        let view = self.view?;
-        match view.headers() {
-            Some(headers) => name.first(headers),
-            None => view.header(name.text()),
-        }
+        self.view.and_then(|view| header_in(view, name))
     }
 
     /// [`header_values`](Self::header_values) by a name that was made ready.
@@ -198,6 +195,13 @@ impl<'a> Request<'a> {
     /// An attribute that the client keeps with its request.
     pub fn attribute(&self, name: &str) -> Option<&'a str> {
         self.view.and_then(|view| view.attribute(name))
+    }
+}
+
+fn header_in<'a>(view: &'a dyn RequestView, name: &Named) -> Option<&'a str> {
+    match view.headers() {
+        Some(headers) => name.first(headers),
+        None => view.header(name.text()),
     }
 }
 

@@ -63,7 +63,7 @@ impl Tried {
 
     #[inline]
     pub(crate) fn contains(&self, uid: u64) -> bool {
-        let inline = self.inline.iter().fold(false, |found, tried| found | (*tried == uid));
+        let inline = self.inline.iter().filter(|tried| **tried == uid).count() > 0;
         inline || !self.more.is_empty() && self.more.contains(&uid)
     }
 }

@@ -278,29 +278,31 @@ impl InstanceState {
         self.flags.load(Ordering::Relaxed) & (OBSERVED | MEASURED | PACED | FAILING | KEPT | open) != 0
     }
 
-    /// Whether a good end is nobody's affair but the latencies' and the statistics': no processor, no meter, and no failure
+    /// Whether a good end is nobody's affair but the latencies', the statistics' and the meter's: no processor, and no failure
     /// that it ends.
     #[inline]
     pub(crate) fn keeps_numbers_only(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & (OBSERVED | MEASURED | FAILING) == 0
+        self.flags.load(Ordering::Relaxed) & (OBSERVED | FAILING) == 0
     }
 
-    /// The end of a lease on an instance that [keeps numbers only](Self::keeps_numbers_only): it was answered, and well.
+    /// The end of a lease on an instance that [keeps numbers only](Self::keeps_numbers_only): it was answered, and well, and it is
+    /// known when it began.
     #[inline(never)]
-    pub(crate) fn went_well(&self, started: u64, told: Told, cost: u16) {
-        if started == 0 {
-            return;
-        }
+    pub(crate) fn went_well(&self, outcome: Outcome, started: u64, told: Told, cost: u16) {
         let now = self.service.now();
         let took = now.saturating_sub(started);
         if told.paced() {
             self.pace.leave(started.wrapping_mul(u64::from(cost)));
             self.pace.observe(now, took, self.service.decay());
         }
-        if self.flags.load(Ordering::Relaxed) & KEPT != 0
+        let flags = self.flags.load(Ordering::Relaxed);
+        if flags & KEPT != 0
             && let Some(stats) = self.statistics()
         {
             stats.went_well(took);
+        }
+        if flags & MEASURED != 0 && !told.quiet() {
+            self.measure(Reported::default(), outcome, Some(took));
         }
     }
 
@@ -309,9 +311,12 @@ impl InstanceState {
     #[inline]
     pub(crate) fn begin(&self, now: u64, cost: u16) -> (u64, bool) {
         let flags = self.flags.load(Ordering::Relaxed);
-        if flags & TIMED == 0 {
-            return (0, false);
-        }
+        if flags & TIMED == 0 { (0, false) } else { self.begin_timed(now, cost, flags) }
+    }
+
+    /// Apart, so that a lease is small enough to be made where it is wanted.
+    #[inline(never)]
+    fn begin_timed(&self, now: u64, cost: u16, flags: u8) -> (u64, bool) {
         let started = if now == 0 { self.service.now() } else { now };
         let paced = flags & PACED != 0;
         if paced {

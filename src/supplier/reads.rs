@@ -1,6 +1,7 @@
 use http::HeaderName;
 
-use crate::request::{Seen, mark};
+use super::Groups;
+use crate::request::{Seen, mark, mark_of_group};
 
 /// What of a request a stage looks at to [select](super::RequestStage::select): for a request that has nothing of it, what the
 /// stage says of [`Request::EMPTY`](crate::Request::EMPTY) counts, and it is not asked.
@@ -17,27 +18,32 @@ use crate::request::{Seen, mark};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reads {
     headers: u64,
+    /// The marks of the hints that matter.
+    hints: u64,
     flags: u8,
 }
+
+/// The hint names a group, and one that names none counts as none.
+const GROUP: u8 = 8;
 
 impl Reads {
     /// Whatever it likes, also what is no part of the request: chance, the time, what it remembers.
     #[must_use]
     pub const fn anything() -> Self {
-        Self { headers: u64::MAX, flags: u8::MAX }
+        Self { headers: u64::MAX, hints: u64::MAX, flags: u8::MAX }
     }
 
     /// Nothing: it says the same of all requests.
     #[must_use]
     pub const fn nothing() -> Self {
-        Self { headers: 0, flags: 0 }
+        Self { headers: 0, hints: 0, flags: 0 }
     }
 
     /// And this header. Case does not count.
     #[must_use]
     pub fn with_header(mut self, name: &str) -> Self {
         // What is no name of a header is found in none, unless a view of its own kind has it; such a one has every mark.
-        self.headers |= HeaderName::from_bytes(name.as_bytes()).map_or(1, |name| mark(&name));
+        self.headers |= HeaderName::from_bytes(name.as_bytes()).map_or(1, |name| mark(name.as_str()));
         self
     }
 
@@ -54,6 +60,24 @@ impl Reads {
         self
     }
 
+    /// And the hint, if it is the name of a group of the list: any other one counts as none.
+    #[must_use]
+    pub(crate) const fn with_hint_as_group(mut self) -> Self {
+        self.flags |= GROUP;
+        self
+    }
+
+    /// The same for the groups of a list.
+    #[must_use]
+    pub(crate) fn among(mut self, groups: &Groups) -> Self {
+        if self != Self::anything() && self.flags & GROUP != 0 {
+            self.flags &= !GROUP;
+            self.hints =
+                groups.iter().fold(self.hints, |marks, (_, name)| marks | mark_of_group(name.as_bytes()));
+        }
+        self
+    }
+
     /// And anything else that a [`RequestView`](crate::RequestView) may tell: the method, the URL, its path and query,
     /// attributes.
     #[must_use]
@@ -65,12 +89,16 @@ impl Reads {
     /// What either reads.
     #[must_use]
     pub(crate) const fn and(self, other: Self) -> Self {
-        Self { headers: self.headers | other.headers, flags: self.flags | other.flags }
+        Self {
+            headers: self.headers | other.headers,
+            hints: self.hints | other.hints,
+            flags: self.flags | other.flags,
+        }
     }
 
     /// Whether a request that has this may have something of it.
     #[inline]
     pub(crate) const fn concern(self, seen: Seen) -> bool {
-        self.headers & seen.headers != 0 || self.flags & seen.flags != 0
+        self.headers & seen.headers | self.hints & seen.hint != 0 || self.flags & seen.flags != 0
     }
 }

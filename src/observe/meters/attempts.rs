@@ -56,6 +56,7 @@ pub(super) type Which<'a> = (Ended, Method, Option<&'a str>);
 
 impl Attempts {
     /// Records an attempt that took so many seconds; `instance` gives the labels of its instance, and the time.
+    #[inline]
     pub(super) fn record<'a>(
         &self,
         which: Which<'_>,
@@ -72,6 +73,7 @@ impl Attempts {
         self.first.get().filter(|_| !self.retired.load(Ordering::Relaxed))
     }
 
+    #[inline(never)]
     fn record_other(&self, which: Which<'_>, took: f64, (instance, tick): (&[Label], u32)) {
         let more = self.more.load();
         if let Some(series) = more.iter().find(|one| one.is(which)) {
@@ -134,6 +136,7 @@ impl Series {
         tick.saturating_sub(self.swept.load(Ordering::Relaxed)) >= IDLE
     }
 
+    #[inline]
     fn record(&self, took: f64) {
         // Written seldom, so that threads do not pass its line around.
         if !self.used.load(Ordering::Relaxed) {

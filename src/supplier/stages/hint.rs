@@ -54,7 +54,9 @@ impl RequestStage for HintStage {
     }
 
     fn reads(&self) -> Reads {
-        Reads::nothing().with_header(self.header.text()).with_hint()
+        let reads = Reads::nothing().with_header(self.header.text());
+        // An unknown hint means all instances, and so does none, unless there is a default.
+        if self.default.is_none() { reads.with_hint_as_group() } else { reads.with_hint() }
     }
 
     fn select(&self, request: &Request<'_>, groups: &Groups) -> Selection {
