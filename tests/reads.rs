@@ -159,7 +159,8 @@ const TARGETS: &[&str] = &["/", "/a?v=2.1", "/api/x/2.1/y", "/?tenant=acme", "/?
 
 fn request() -> impl Strategy<Value = (Vec<usize>, usize, Option<&'static str>, u8)> {
     let headers = proptest::collection::vec(0..HEADERS.len(), 0..12);
-    let hint = proptest::sample::select(vec![None, Some("blue"), Some("nobody"), Some("")]);
+    let hints = ["blue", "nobody", "", " blue ", " ", "bluegre", "gréen", "\u{a0}green"];
+    let hint = proptest::option::of(proptest::sample::select(hints.to_vec()));
     (headers, 0..TARGETS.len(), hint, 0..4_u8)
 }
 
