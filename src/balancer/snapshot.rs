@@ -130,7 +130,7 @@ impl Idle {
             all = all.and(branch.reads);
         });
         let known = all != Reads::anything();
-        let whole = || match narrowed(root, stages, &Request::EMPTY, Seen::ALL) {
+        let whole = || match narrowed(root, stages, &Request::EMPTY, Request::EMPTY.seen()) {
             Ok(Wanted { view, first: None }) => Some((all, Arc::clone(view))),
             _ => None,
         };
